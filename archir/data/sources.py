@@ -13,7 +13,6 @@ from archir.data.readers import digits, folder, hub, idx, npz, parquet, sound, t
 from archir.data.readers.source import SOURCES, Source
 from archir.diagnostics.errors import fail
 from archir.diagnostics.hints import suggest
-from archir.plugins.bundled import import_all
 
 
 def read(source: Any, inputs: Inputs) -> Source:
@@ -140,5 +139,3 @@ _READERS: dict[str, Callable[[str, Inputs], Source]] = {
 
 for _prefix, _reader in _READERS.items():
     SOURCES.register(_prefix, _reader)
-
-import_all("archir.data.readers")

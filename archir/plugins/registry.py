@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any, TypeVar
 
 from archir.diagnostics.errors import fail, join_names
@@ -44,23 +47,63 @@ class Origin:
         return "archir" if self.is_builtin else f"{self.module} ({file})" if file else self.module
 
 
+def import_all(package: str) -> None:
+    """Import all modules of one of archir's packages and of its subpackages, so that each registers its entries."""
+    for name in modules_of(package):
+        import_module(name)
+
+
+@cache
+def modules_of(package: str) -> tuple[str, ...]:
+    """Import a package; return the names of its modules and of those of its subpackages, in alphabetical order."""
+    paths = getattr(import_module(package), "__path__", [])
+    return tuple(module.name for module in walk_packages(paths, f"{package}."))
+
+
 class Registry(MutableMapping[K, V]):
     """Entries of one kind by key, each with the class or function that registered it.
 
-    `find` looks up a name that a user wrote; if it is unknown, the plugins of installed packages are imported first. No
-    other method imports plugins.
+    Modules register their entries when they are imported. Looking up an unknown key imports, from the registry's
+    packages, the module that is named as the key or as the module of the key (lowering rules of operations in
+    `ops/conv.py` are in `conv.py`, too) or, if there is none, all modules; iteration imports all modules. `find` looks
+    up a name that a user wrote; if it is unknown, the plugins of installed packages are imported, too. No other method
+    imports plugins.
     """
 
-    def __init__(self, kind: str, kinds: str) -> None:
+    def __init__(self, kind: str, kinds: str, *packages: str) -> None:
         """Create an empty registry.
 
-        `kind` is the singular noun for an entry in messages, and `kinds` its plural.
+        `kind` is the singular noun for an entry in messages, and `kinds` its plural. `packages` are the packages,
+        or single modules, of archir that register entries.
         """
-        self.kind, self.kinds = kind, kinds
+        self.kind, self.kinds, self.packages = kind, kinds, packages
         self.origins: dict[K, Origin] = {}
         self._entries: dict[K, V] = {}
         self._subscribers: list[Callable[[K, V], None]] = []
+        self._imported = not packages
         REGISTRIES.append(self)
+
+    def add_package(self, package: str) -> None:
+        """Add a package, or a single module, that registers entries, such as one of a backend."""
+        self.packages += (package,)
+        self._imported = False
+
+    def import_all(self) -> None:
+        """Import all modules of the registry's packages."""
+        if not self._imported:
+            self._imported = True  # before the imports, which may iterate over the registry
+            for package in self.packages:
+                import_all(package)
+
+    def _import(self, key: K) -> None:
+        """Import the module that registers a key of archir's own, if the key is unknown."""
+        if key not in self._entries and not self._imported:
+            names = {key_name(key), getattr(key, "__module__", "").rpartition(".")[2]}
+            for package in self.packages:
+                for module in sorted({f"{package}.{name}" for name in names}.intersection(modules_of(package))):
+                    import_module(module)
+            if key not in self._entries:
+                self.import_all()
 
     def register(self, key: K, entry: V, registrant: Any = None) -> None:
         """Register an entry under a key.
@@ -70,6 +113,8 @@ class Registry(MutableMapping[K, V]):
         """
         owner = entry if registrant is None else registrant
         origin = Origin(owner.__module__, getattr(owner, "__qualname__", type(owner).__qualname__))
+        if not origin.is_builtin:
+            self.import_all()  # to compare its name with all of archir's own
         registered = self.origins.setdefault(key, origin)
         if registered != origin:
             text = f"two {self.kinds} are named `{key_name(key)}`: {registered}, and {origin}"
@@ -87,11 +132,13 @@ class Registry(MutableMapping[K, V]):
 
     def find(self, key: K) -> V | None:
         """Return the entry of a key, or None; if the key is unknown, first import the plugins of installed packages."""
+        self._import(key)
         if key not in self._entries:
             installed.load()
         return self._entries.get(key)
 
     def __getitem__(self, key: K) -> V:
+        self._import(key)
         return self._entries[key]
 
     def __setitem__(self, key: K, entry: V) -> None:
@@ -102,9 +149,11 @@ class Registry(MutableMapping[K, V]):
         self.origins.pop(key, None)
 
     def __iter__(self) -> Iterator[K]:
+        self.import_all()
         return iter(self._entries)
 
     def __len__(self) -> int:
+        self.import_all()
         return len(self._entries)
 
     def hint(self, name: str) -> str:

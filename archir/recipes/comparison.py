@@ -22,7 +22,7 @@ from archir.runs.report import finite_number
 from archir.runs.summaries import Summary, flat_settings, overrides, read_training, settings, short_number
 from archir.runs.trial_report import label_text
 from archir.search.fronts.metric_format import format_metric
-from archir.search.registry import strategies
+from archir.search.registry import STRATEGIES
 from archir.utils.settings import parse_settings
 
 BEST, ARCHITECTURE = "best.json", "architecture.json"
@@ -151,7 +151,7 @@ def _settings_in_force(run: Run) -> dict[str, str]:
         return settings(run)
     data = recipe.model_dump(mode="json")
     for phase in data["phase"]:
-        kind = strategies().find(phase["strategy"])
+        kind = STRATEGIES.find(phase["strategy"])
         if kind is not None:
             options, own = phase["options"], kind.options.model_fields.keys()
             with suppress(ArchError):

@@ -20,7 +20,7 @@ from archir.runs.folder import OBJECTIVE, WEIGHTS
 from archir.runs.report import ChoiceProbabilities, PhaseRows, Report, report_page, trial_table
 from archir.runs.trial_report import TrialTable
 from archir.search.fronts.metric_format import format_metric, select_measures
-from archir.search.registry import strategies
+from archir.search.registry import STRATEGIES
 from archir.spaces.space import Space
 
 BEST, SOURCE = "best.json", "best.arch"
@@ -163,10 +163,10 @@ def _report(
 def _phase_metrics(run: Run, phase: Phase) -> PhaseRows:
     """Return the metrics of a phase per epoch; for phases that try candidates, per batch, such as a generation of
     evolution."""
-    rows, registry = run.phase(phase.name).rows(), strategies()
+    rows = run.phase(phase.name).rows()
     unit = "batch" if any("trials" in row for row in rows) else "epoch"
-    if phase.strategy in registry:
-        unit = str(getattr(registry[phase.strategy].make, "batch_name", unit))
+    if phase.strategy in STRATEGIES:
+        unit = str(getattr(STRATEGIES[phase.strategy].make, "batch_name", unit))
     return PhaseRows(phase.name, rows, unit)
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from archir.diagnostics.errors import fail
-from archir.plugins.bundled import import_all
 from archir.plugins.registry import Registry
 from archir.search.candidate import MultiTrial
 from archir.spaces.space import Space
@@ -25,7 +24,9 @@ class StrategyKind:
     make: Factory
 
 
-_STRATEGIES: Registry[str, StrategyKind] = Registry("strategy that tries", "strategies that try")
+STRATEGIES: Registry[str, StrategyKind] = Registry(
+    "strategy that tries", "strategies that try", "archir.search.strategies"
+)
 """All registered strategies by name."""
 
 
@@ -33,24 +34,17 @@ def strategy(name: str, options: type[Settings]) -> Callable[[Any], Any]:
     """Return a decorator that registers a class or function as a strategy."""
 
     def register(make: Any) -> Any:
-        _STRATEGIES.register(name, StrategyKind(options, make), make)
+        STRATEGIES.register(name, StrategyKind(options, make), make)
         return make
 
     return register
 
 
-def strategies() -> Registry[str, StrategyKind]:
-    """Import the bundled strategies and return the registry."""
-    import_all("archir.search.strategies")
-    return _STRATEGIES
-
-
 def strategy_kind(name: str) -> StrategyKind:
     """Return the strategy with a name. Raises ArchError (A2504) if there is none."""
-    registry = strategies()
-    kind = registry.find(name)
+    kind = STRATEGIES.find(name)
     if kind is None:
-        raise fail("A2504", f"no strategy that tries architectures is named `{name}`", None, registry.hint(name))
+        raise fail("A2504", f"no strategy that tries architectures is named `{name}`", None, STRATEGIES.hint(name))
     return kind
 
 

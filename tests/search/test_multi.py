@@ -15,7 +15,7 @@ from archir.diagnostics.errors import ArchError
 from archir.diagrams.diagram import value_at
 from archir.search.candidate import Candidate, MultiTrial, Scores
 from archir.search.proposals import Proposals
-from archir.search.registry import create, strategies
+from archir.search.registry import STRATEGIES, create
 from archir.search.variation import crossover, moved, resample_choices
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
@@ -81,7 +81,7 @@ def fits(space: Space, architecture: Architecture) -> bool:
 
 
 def test_the_strategies_are_registered() -> None:
-    assert set(strategies()) == set(OPTIONS)
+    assert set(STRATEGIES) == set(OPTIONS)
     with pytest.raises(ArchError, match=r"A2504.*`evolutoin`") as caught:
         create("evolutoin", PLAIN)
     assert "evolution" in str(caught.value.diagnostics[0].hint)

@@ -11,7 +11,7 @@ import pytest
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.search.registry import strategies
+from archir.search.registry import STRATEGIES
 from archir.tabular.results import Results
 from tests.search.test_multi import OPTIONS, score
 
@@ -111,7 +111,7 @@ def test_rows_that_are_meant(tmp_path: Path) -> None:
         table(tmp_path, f'{MAPPING}\n[rows]\n"ms" = -1\n')
 
 
-@pytest.mark.parametrize("name", sorted(strategies()))
+@pytest.mark.parametrize("name", sorted(STRATEGIES))
 def test_every_strategy_is_told_by_a_table(name: str, tmp_path: Path) -> None:
     found = table(tmp_path)
     search = archir.strategy(name, SPACE, OPTIONS[name], seed=1)

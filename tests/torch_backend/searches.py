@@ -16,12 +16,9 @@ from archir.language.elaboration.elaborate import elaborate
 from archir.recipes.recipe import DataSettings, Phase
 from archir.recipes.training import Augment, Optimizer, Training
 from archir.spaces.space import Space
-from archir_torch import strategies
 from archir_torch.data import Data, Split
 from archir_torch.search.job import Job, Strategy, create_strategy
 from tests.conftest import ROOT
-
-strategies.load()
 
 TINY = """
 net tiny() {

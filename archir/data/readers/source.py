@@ -63,7 +63,9 @@ class Source:
         return (self.train,) if self.held_out is None else (self.train, self.held_out)
 
 
-SOURCES: Registry[str, Callable[[str, Inputs], Any]] = Registry("source of data", "sources of data")
+SOURCES: Registry[str, Callable[[str, Inputs], Any]] = Registry(
+    "source of data", "sources of data", "archir.data.readers"
+)
 """Readers of data sources, by the prefix in the source's name."""
 
 Reader = TypeVar("Reader", bound=Callable[[str, Inputs], Any])

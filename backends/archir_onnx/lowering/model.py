@@ -24,7 +24,6 @@ from archir.ir.typing import Types, infer
 from archir.passes.expand import expand
 from archir.passes.resize import token_count
 from archir_onnx.files.models import Model
-from archir_onnx.lowering import operations as lowerings  # noqa: F401  (registers the rules)
 from archir_onnx.lowering.builder import CONTRIB, Builder, set_metadata
 from archir_onnx.lowering.export_options import DEFAULT_OPTIONS, OPSETS, ExportOptions
 from archir_onnx.lowering.interface import (

@@ -13,7 +13,9 @@ from archir.ir.op import OPS, Composite, Op
 from archir.plugins.registry import Registry
 from archir_onnx.lowering.builder import Builder
 
-RULES: Registry[type[Op], Callable[..., str]] = Registry("lowering to ONNX", "lowerings to ONNX")
+RULES: Registry[type[Op], Callable[..., str]] = Registry(
+    "lowering to ONNX", "lowerings to ONNX", "archir_onnx.lowering.operations"
+)
 """Lowering rule by operation class."""
 
 

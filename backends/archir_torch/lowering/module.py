@@ -25,7 +25,6 @@ from archir.ir.op import OPS, Composite, Op, Weight
 from archir.ir.structure import Input, Mix
 from archir.ir.typing import Types, infer
 from archir.passes.expand import expand
-from archir_torch.lowering import operations as lowerings  # noqa: F401  (registers the rules)
 from archir_torch.lowering.inputs import check_inputs, expected_inputs
 from archir_torch.lowering.kernels.kernel_lowerings import kernel_lowering
 from archir_torch.lowering.kernels.lazy import make_shareable, materialize

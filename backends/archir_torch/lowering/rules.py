@@ -41,7 +41,9 @@ class Rule:
         return name in self.keywords
 
 
-RULES: Registry[type[Op], Rule] = Registry("lowering to torch", "lowerings to torch")
+RULES: Registry[type[Op], Rule] = Registry(
+    "lowering to torch", "lowerings to torch", "archir_torch.lowering.operations"
+)
 
 
 def lowers(*ops: type[Op]) -> Callable[[F_], F_]:

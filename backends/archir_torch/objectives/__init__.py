@@ -3,10 +3,8 @@ task's loss.
 
 `create("classification", {"label_smoothing": 0.1})` creates an objective. A subclass of `Objective` in a plugin is
 created by `create("mymodule:MyObjective", {})`, or by the name under which `@objective("mine")` registers it.
-Importing this package imports all of its modules.
 """
 
-from archir.plugins.bundled import import_all
 from archir_torch.objectives.create import create
 from archir_torch.objectives.measures import MEASURES, Measure, measure
 from archir_torch.objectives.objective import OBJECTIVES, Batch, CombinedObjective, Objective, Outputs, objective
@@ -25,5 +23,3 @@ __all__ = [
     "measure",
     "objective",
 ]  # fmt: skip
-
-import_all(__name__)

@@ -145,7 +145,7 @@ class Objective(nn.Module, ABC):
         return kind.measure is Objective.measure or kind.directions is not Objective.directions
 
 
-OBJECTIVES: Registry[str, type[Objective]] = Registry("objective", "objectives")
+OBJECTIVES: Registry[str, type[Objective]] = Registry("objective", "objectives", "archir_torch.objectives")
 """Registry of objective classes by name."""
 
 O_ = TypeVar("O_", bound=type[Objective])

@@ -5,10 +5,7 @@ in the papers cited there. `@proxy` registers a function under its own name, in 
 plugin.
 """
 
-from archir.plugins.bundled import import_all
 from archir_torch.proxies.registry import PROXIES, Proxy, proxy
 from archir_torch.proxies.untrained import Trial, make_trial, scored_weights
 
 __all__ = ["PROXIES", "Proxy", "Trial", "make_trial", "proxy", "scored_weights"]
-
-import_all(__name__)

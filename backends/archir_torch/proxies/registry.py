@@ -9,7 +9,7 @@ from archir_torch.proxies.untrained import Trial
 
 Proxy = Callable[[Trial], float]
 
-PROXIES: Registry[str, Proxy] = Registry("proxy", "proxies")
+PROXIES: Registry[str, Proxy] = Registry("proxy", "proxies", "archir_torch.proxies")
 """Registry of proxies by name."""
 
 

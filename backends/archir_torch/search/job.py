@@ -8,6 +8,7 @@ from torch import Tensor
 
 from archir.recipes import job
 from archir.recipes.strategies import Strategies
+from archir.recipes.trials import SCORERS
 from archir_torch.data import Data
 from archir_torch.training.loop import Trainable
 
@@ -29,8 +30,12 @@ class Strategy(Trainable, Protocol):
         """Return the result of the phase."""
 
 
-STRATEGIES: Strategies[Job, Strategy] = Strategies("strategy", "strategies")
+STRATEGIES: Strategies[Job, Strategy] = Strategies(
+    "strategy", "strategies", "archir_torch.strategies.trials", "archir_torch.strategies", "archir.search.strategies"
+)
 """Registry of the strategies in this backend."""
+
+SCORERS.add_package("archir_torch.search.scoring")
 
 strategy, kind_of, create_strategy, uses_all_samples = (
     STRATEGIES.strategy,

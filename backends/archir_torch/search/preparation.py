@@ -31,7 +31,6 @@ from archir.spaces.scores import read as read_scores
 from archir.spaces.space import Space
 from archir.tabular.results import Results
 from archir.utils.settings import parse_settings
-from archir_torch import strategies
 from archir_torch.data import Data, load
 from archir_torch.lowering.weights import read_weights
 from archir_torch.objectives import Objective
@@ -41,8 +40,6 @@ from archir_torch.reuse.measures import measure_of
 from archir_torch.search import comparison
 from archir_torch.search.job import STRATEGIES, kind_of, uses_all_samples
 from archir_torch.search.task import objective_of
-
-strategies.load()  # recipes name them
 
 RECIPE, OVERRIDES, SPACE = "recipe.toml", "overrides.json", "space"
 

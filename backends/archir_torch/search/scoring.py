@@ -32,8 +32,6 @@ from archir.utils.settings import Settings, parse_settings
 from archir_torch.data import Data, Split
 from archir_torch.lowering.precision import autocast
 from archir_torch.objectives.supervised import Supervised
-from archir_torch.proxies import PROXIES
-from archir_torch.proxies.untrained import make_trial
 from archir_torch.reuse.start import make_merging
 from archir_torch.search.inheritance import copy_matching, restore_supernet
 from archir_torch.search.job import Job
@@ -87,7 +85,11 @@ class Scoring:
             raise fail("A2210", f"phase `{self.phase.name}` has no supernet to score with", None, hint)
         if self.scorer.kind == "predictor":
             require_enough(self.earlier, self.scorer.score)
-        for name in self.scorer.proxies if self.scorer.kind == "proxies" else ():
+        if self.scorer.kind != "proxies":
+            return
+        from archir_torch.proxies import PROXIES
+
+        for name in self.scorer.proxies:
             if PROXIES.find(name) is None:
                 raise fail("A1110", f"there is no proxy `{name}`", None, PROXIES.hint(name))
 
@@ -165,6 +167,8 @@ def _training(work: Scoring, space: Space, options: Settings) -> Score:
 @scorer("proxies")
 def _proxies(work: Scoring, space: Space, options: Settings) -> Score:
     """Return a scoring function that computes zero-cost proxies on a minibatch."""
+    from archir_torch.proxies import PROXIES, make_trial
+
     images = sample_split(work.data, work.job(space).data.train, work.phase.training.batch, work.seed).to(work.device)
     objective, sizes = objective_of(work.phase, Path()), sample_shapes(space.graph)
     criterion = _loss(objective) if isinstance(objective, Supervised) else None

@@ -24,7 +24,7 @@ from archir.search.candidate import Candidate, Scores
 from archir.search.executors import Done, Executor, device_of
 from archir.search.executors import Outcome as Found
 from archir.search.fronts.listing import rows
-from archir.search.registry import StrategyKind, strategies
+from archir.search.registry import STRATEGIES, StrategyKind
 from archir.search.signals import interruptions
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
@@ -314,4 +314,4 @@ def _register(name: str, kind: StrategyKind) -> None:
         return TrialStrategy(job, settings, lambda space, seed: kind.make(space, settings, seed))
 
 
-strategies().subscribe(_register)
+STRATEGIES.subscribe(_register)

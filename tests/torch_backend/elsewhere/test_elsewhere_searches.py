@@ -224,8 +224,8 @@ def test_every_strategy_is_looked_at() -> None:
     """Those that only ask for candidates all go through one phase of this backend; a few of them stand for all."""
     everything = "".join(SEARCHES.values())
     seen = {name for name in STRATEGIES if f'strategy = "{name}"' in everything}
-    assert seen >= set(STRATEGIES) - set(asking.strategies())
-    assert len(seen & set(asking.strategies())) > 3
+    assert seen >= set(STRATEGIES) - set(asking.STRATEGIES)
+    assert len(seen & set(asking.STRATEGIES)) > 3
     assert set(INHERENT) < {name for name, _ in STEPPED} < set(STRATEGIES)
 
 

@@ -19,7 +19,7 @@ from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.recipes.parsing import parse
 from archir.recipes.recipe import Phase, Recipe
-from archir.search.registry import strategies
+from archir.search.registry import STRATEGIES as TRIAL_STRATEGIES
 from archir.utils.settings import Settings
 from archir_torch.lowering.devices import resolve_device
 from archir_torch.objectives import OBJECTIVES
@@ -520,7 +520,7 @@ def kinds(annotation: Any) -> Iterator[type[BaseModel]]:
 
 ROOTS: list[type[BaseModel]] = [
     Recipe, TrainSettings,
-    *(kind.options for kind in STRATEGIES.values()), *(kind.options for kind in strategies().values()),
+    *(kind.options for kind in STRATEGIES.values()), *(kind.options for kind in TRIAL_STRATEGIES.values()),
     *(kind.model for kind in OBJECTIVES.values()),
 ]  # fmt: skip
 SETTINGS = sorted({kind for root in ROOTS for kind in kinds(root)}, key=lambda kind: (kind.__module__, kind.__name__))

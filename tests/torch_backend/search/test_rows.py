@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from archir.diagnostics.errors import ArchError
 from archir.recipes import division
 from archir.recipes.parsing import parse
+from archir_torch import proxies
 from archir_torch.data import Data, Split, load, origin
 from archir_torch.objectives.attention_transfer import AttentionTransfer
 from archir_torch.search import preparation, run, scoring
@@ -278,7 +279,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Touched:
 
     phase, update, measure, task_loss = run._run_phase, Learner.update, Task.measure, Task.loss
     second_order, eigenvalue = relaxed.unrolled_gradient, relaxed.dominant_eigenvalue
-    calibrate, apart, untrained = scoring.recalibrate, AttentionTransfer._distances, scoring.make_trial
+    calibrate, apart, untrained = scoring.recalibrate, AttentionTransfer._distances, proxies.make_trial
     monkeypatch.setattr(preparation, "load", loaded)
     monkeypatch.setattr(run, "_run_phase", begun)
     monkeypatch.setattr(Learner, "update", updated)
@@ -287,7 +288,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Touched:
     monkeypatch.setattr(relaxed, "unrolled_gradient", unrolled)
     monkeypatch.setattr(relaxed, "dominant_eigenvalue", curved)
     monkeypatch.setattr(AttentionTransfer, "_distances", taught)
-    monkeypatch.setattr(scoring, "make_trial", tried)
+    monkeypatch.setattr(proxies, "make_trial", tried)
     for module in (scoring, inherit, supernet):
         monkeypatch.setattr(module, "recalibrate", recalibrated)
     return touched

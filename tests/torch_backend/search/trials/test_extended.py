@@ -23,7 +23,7 @@ from archir.runs import Run, Trial
 from archir.runs.journal import Journal, Kind
 from archir.runs.lock import is_locked
 from archir.runs.run import Phase
-from archir.search.registry import strategies
+from archir.search.registry import STRATEGIES
 from tests.plugins import forgotten
 from tests.soak import with_soak
 from tests.torch_backend.forked import Command
@@ -120,7 +120,7 @@ OTHERS = {
     "finalists": ('objective = "naswot:max"\ncount = 4', {"count": "6"}),
 }
 """A plugin's strategy, and one of the trials of another phase."""
-ALL = sorted([*strategies(), *OTHERS])
+ALL = sorted([*STRATEGIES, *OTHERS])
 Write = Callable[[str], tuple[Path, dict[str, str]]]
 
 
@@ -222,7 +222,7 @@ def test_killed_in_an_extension_by_every_strategy(
 
 
 def test_every_strategy_is_extended() -> None:
-    assert EXTENDED.keys() == set(strategies())
+    assert EXTENDED.keys() == set(STRATEGIES)
 
 
 @pytest.mark.parametrize(

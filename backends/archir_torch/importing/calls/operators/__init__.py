@@ -4,7 +4,7 @@ Operands that give shapes or axes are constant arrays. Importing this package re
 modules.
 """
 
-from archir.plugins.bundled import import_all
+from archir.plugins.registry import import_all
 from archir_torch.importing.calls.operators.registry import OPERATORS, takes_tensors
 
 import_all(__name__)

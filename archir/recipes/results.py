@@ -164,9 +164,10 @@ def _phase_metrics(run: Run, phase: Phase) -> PhaseRows:
     """Return the metrics of a phase per epoch; for phases that try candidates, per batch, such as a generation of
     evolution."""
     rows = run.phase(phase.name).rows()
-    unit = "batch" if any("trials" in row for row in rows) else "epoch"
-    if phase.strategy in STRATEGIES:
-        unit = str(getattr(STRATEGIES[phase.strategy].make, "batch_name", unit))
+    unit = "epoch"
+    if any("trials" in row for row in rows):
+        kind = STRATEGIES.get(phase.strategy)
+        unit = getattr(kind and kind.make, "batch_name", "batch")
     return PhaseRows(phase.name, rows, unit)
 
 

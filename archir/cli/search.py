@@ -144,6 +144,11 @@ def _show_check(recipe: Path, phases: Mapping[str, Mapping[str, Any]], as_json: 
         count = phase.get("architectures", 1)
         at_most = "at most " if phase.get("at_most") else ""
         among = f", {at_most}{count_noun(count, 'architecture')}" if count > 1 else ""
+        if table := phase.get("results"):
+            among += f"; table: {count_noun(table['architectures'], 'architecture')}"
+            among += (
+                f" ({table['outside']:,} of {table['rows']:,} rows are outside the space)" if table["outside"] else ""
+            )
         missing_modules = phase.get("not_looked_at", ())
         not_imported |= dict.fromkeys(missing_modules)
         left_out = f"; not checked: parts that need {join_names(missing_modules)}" if missing_modules else ""

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import ArchError, Diagnostic, fail
+from archir.diagnostics.hints import suggest
 from archir.language.elaboration.elaborate import elaborate
-from archir.language.elaboration.files import Loader, read_program, split_net
+from archir.language.elaboration.files import Loader, Module, read_program, split_net
+from archir.recipes.parsing import RecipeFile
 from archir.recipes.recipe import Phase, Recipe
 from archir.spaces.space import Space
 
@@ -39,11 +41,8 @@ def files_of(path: str, folder: Path) -> dict[str, str]:
     Files of archir's own libraries are left out. Raises ArchError.
     """
     file = Path(split_net(_path_below(path, folder))[0])
-    text = read_program(file)
-    loader = Loader(folder)
-    module = loader.load(text, str(file), file.resolve().parent)
-    texts = {str(file.resolve().relative_to(folder.resolve())): text}
-    pending = list(module.imports)
+    texts = {str(file.resolve().relative_to(folder.resolve())): read_program(file)}
+    pending = list(_load_module(file, folder).imports)
     while pending:
         imported = pending.pop()
         if imported.folder is not None:  # files of the library have no folder
@@ -52,6 +51,39 @@ def files_of(path: str, folder: Path) -> dict[str, str]:
                 texts[name] = read_program(folder / name)
                 pending += imported.imports
     return texts
+
+
+def check_parameters(recipe_file: RecipeFile, number: int, folder: Path) -> None:
+    """Raise ArchError (A0203) for parameters in a recipe that the net of a phase does not have."""
+    recipe, span = recipe_file.recipe, recipe_file.document.span
+    phase = recipe.phase[number]
+    file, net = split_net(_path_below(phase.space or recipe.space, folder))
+    nets = _load_module(Path(file), folder).nets
+    definition = nets.get(net or next(iter(nets), ""))
+    if definition is None:  # elaboration says that the net does not exist
+        return
+    known = [param.name.text for param in definition.params]
+    hint = f"it has {', '.join(known)}" if known else "it has none"
+    problems = [
+        Diagnostic(
+            "A0203",
+            f"net `{definition.name}` has no parameter `{name}`",
+            span((*path, name)),
+            suggest(name, known) or hint,
+        )
+        for path, parameters in (
+            (("parameters",), recipe.parameters),
+            (("phase", number, "parameters"), phase.parameters),
+        )
+        for name in parameters
+        if name not in known
+    ]
+    if problems:
+        raise ArchError(*problems)
+
+
+def _load_module(file: Path, folder: Path) -> Module:
+    return Loader(folder).load(read_program(file), str(file), file.resolve().parent)
 
 
 def _path_below(path: str, folder: Path) -> str:

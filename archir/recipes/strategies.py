@@ -180,6 +180,11 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
             text = f"{prefix}`{phase.strategy}` searches nothing, so it takes no `open`"
             hint = "`fixed` and `start.architecture` select the architecture"
             raise fail("A1109", text, document.span(("phase", number, "open")), hint)
+        for name in ("alphas", "derive"):
+            if name in phase.model_fields_set and kind.gives is not None and "alphas" not in kind.gives:
+                text = f"{prefix}`{phase.strategy}` trains no architecture parameters, so it takes no `{name}`"
+                hint = f"strategies that do are {join_names(self._giving('alphas'))}"
+                raise fail("A1109", text, document.span(("phase", number, name)), hint)
         try:
             options = parse_settings(
                 kind.options, phase.options, prefix, document.span_below("phase", number, "options")
@@ -252,11 +257,7 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
                     if providers
                     else f"strategies with {what} are "
                 )
-                hint += (
-                    ""
-                    if providers
-                    else join_names([item for item, kind in sorted(self.items()) if what in (kind.gives or ())])
-                )
+                hint += "" if providers else join_names(self._giving(what))
                 text = f"phase `{phase.name}`: `{name}` has no {what} to start from"
                 yield Diagnostic("A2207", text, document.span(("phase", number, "start", what)), hint)
         if not isinstance(options, TrialOptions) or not self.kind_of(phase).scores(options):
@@ -275,6 +276,10 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
             hint = 'start.trials = "..." names a phase that tried candidates'
             text = f"phase `{phase.name}` has no trials to fit a predictor to"
             yield Diagnostic("A2211", text, document.span(("phase", number, *setting)), hint)
+
+    def _giving(self, what: str) -> list[str]:
+        """Return the names of the strategies whose phases have an output from which later phases can start."""
+        return [name for name, kind in sorted(self.items()) if what in (kind.gives or ())]
 
     def _outputs(self, phase: Phase) -> frozenset[str] | None:
         """Return the outputs of a phase from which later phases can start; None if its strategy does not declare

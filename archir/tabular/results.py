@@ -42,9 +42,20 @@ class Results:
     """Index of each architecture in the arrays of `values`, by its codes."""
     values: Mapping[str, Sequence[tuple[float, NDArray[np.float64]]]]
     """For each measure, pairs of a fraction of the full budget, in ascending order, and the values [architectures]."""
+    row_count: int
+    """Number of rows that the mapping selects."""
+    outside_count: int
+    """Number of these rows that are not architectures of the space, and are left out."""
 
     def __repr__(self) -> str:
-        return escape_to_line(f"<Results of {self.file}: {len(self):,} architectures, {', '.join(self.directions)}>")
+        outside = f"; {self.outside}" if self.outside_count else ""
+        measures = ", ".join(self.directions)
+        return escape_to_line(f"<Results of {self.file}: {len(self):,} architectures, {measures}{outside}>")
+
+    @property
+    def outside(self) -> str:
+        """Text that says how many rows are left out."""
+        return f"{self.outside_count:,} of {self.row_count:,} rows are no architectures of the space"
 
     @property
     def criterion(self) -> str:
@@ -71,6 +82,7 @@ class Results:
         row = self.rows.get(architecture.codes)
         if row is None:
             hint = f"the table has {len(self):,} of this space's architectures"
+            hint += f"; {self.outside}" if self.outside_count else ""
             raise fail("A2250", f"{self.file} has no row for this architecture", None, hint)
         scores = {}
         for name, trainings in self.values.items():
@@ -127,7 +139,8 @@ def read_results(file: Path, mapping_file: Path | None, space: Space, measures: 
         name: [(part, _architecture_means(each, groups, len(rows))) for part, each in trainings]
         for name, trainings in values.items()
     }
-    return Results(table.file, {name: entry.best == "max" for name, entry in selected.items()}, rows, averaged)
+    directions = {name: entry.best == "max" for name, entry in selected.items()}
+    return Results(table.file, directions, rows, averaged, len(groups), int((groups < 0).sum()))
 
 
 def read_codes(file: Path, mapping_file: Path, space: Space) -> Codes:

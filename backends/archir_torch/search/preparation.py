@@ -21,7 +21,7 @@ from archir.recipes import division, plugins, start_weights
 from archir.recipes import tables as reading
 from archir.recipes.parsing import RecipeFile, parse, read
 from archir.recipes.recipe import DataSettings, Evaluate, Phase, Recipe
-from archir.recipes.spaces import files_of, space_of
+from archir.recipes.spaces import check_parameters, files_of, space_of
 from archir.recipes.trials import TrialOptions
 from archir.reuse.teachers import teacher_files
 from archir.runs import Run, environment
@@ -39,6 +39,7 @@ from archir_torch.objectives.create import kind_of as objective_kind
 from archir_torch.reuse.measures import measure_of
 from archir_torch.search import comparison
 from archir_torch.search.job import STRATEGIES, kind_of, uses_all_samples
+from archir_torch.search.scoring import check_proxies
 from archir_torch.search.task import objective_of
 
 RECIPE, OVERRIDES, SPACE = "recipe.toml", "overrides.json", "space"
@@ -93,8 +94,11 @@ def begin_search(
     files: dict[str, str] = {}
     extra_files: dict[str, Content] = {}
     for number, phase in enumerate(recipe.phase):
-        with with_span("phase", number, "space") if phase.space else with_span("space"):
+        place = ("phase", number, "space") if phase.space else ("space",)
+        with with_span(*place):
             files |= files_of(phase.space or recipe.space, path.parent)
+        check_parameters(recipe_file, number, path.parent)
+        with with_span(*place):
             space_of(recipe, phase, path.parent, spaces)
         with with_span("phase", number, "start", "weights"):
             extra_files |= start_weights.external_weights(recipe, phase, path.parent, uses_all_samples)
@@ -178,6 +182,9 @@ def _check_phases(
             with with_span("phase", number, "start", "order"):
                 measure_of(phase.start.order)
         STRATEGIES.check(recipe_file, number, space_of(recipe, phase, folder, spaces), check_objective, executor)
+        options = parse_settings(kind_of(phase).options, phase.options)
+        if isinstance(options, TrialOptions):
+            check_proxies(options.scorer, recipe_file.document.span_below("phase", number, "options", "scorer"))
     STRATEGIES.check_executor(recipe, executor)
     division.check_same_split(recipe_file, uses_all_samples)
     loaded: dict[Any, Data] = {}

@@ -120,13 +120,22 @@ def _describe_phase(search: PreparedSearch, recipe_file: RecipeFile, number: int
     open_space = STRATEGIES.open_space(recipe_file, number, space)
     searched = 1 if uses_all_samples(phase) else open_space.satisfying
     bounded = open_space.has_cost_bounds or "where" in phase.options or phase.start.architecture is not None
-    unchecked = {"not_looked_at": search.missing_modules[number]} if number in search.missing_modules else {}
+    more: dict[str, object] = {}
+    if number in search.missing_modules:
+        more["not_looked_at"] = search.missing_modules[number]
+    elif (table := STRATEGIES.table_of(search.recipe, phase)) is not None:
+        results_read = reading.results_from_run(search.run, table, space)
+        more["results"] = {
+            "architectures": len(results_read),
+            "rows": results_read.row_count,
+            "outside": results_read.outside_count,
+        }
     return {
         "strategy": phase.strategy,
         "space": space.name,
         "architectures": searched,
         "at_most": bounded,
-        **unchecked,
+        **more,
     }
 
 

@@ -28,7 +28,7 @@ from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 from archir.tabular.results import Results
 from archir.utils.seeds import derive_seed
-from archir.utils.settings import Settings, parse_settings
+from archir.utils.settings import Settings, SpanOf, no_span, parse_settings
 from archir_torch.data import Data, Split
 from archir_torch.lowering.precision import autocast
 from archir_torch.objectives.supervised import Supervised
@@ -85,13 +85,7 @@ class Scoring:
             raise fail("A2210", f"phase `{self.phase.name}` has no supernet to score with", None, hint)
         if self.scorer.kind == "predictor":
             require_enough(self.earlier, self.scorer.score)
-        if self.scorer.kind != "proxies":
-            return
-        from archir_torch.proxies import PROXIES
-
-        for name in self.scorer.proxies:
-            if PROXIES.find(name) is None:
-                raise fail("A1110", f"there is no proxy `{name}`", None, PROXIES.hint(name))
+        check_proxies(self.scorer)
 
     def prepare(self) -> Callable[[ScoringRequest], Mapping[str, float]]:
         """Return the scoring function. The worker calls this method."""
@@ -113,6 +107,17 @@ class Scoring:
             self.data, train=weights, held_out=sample_split(self.data, validation, self.scorer.images, self.seed)
         )
         return Job(self.phase, space, data, self.seed, self.device)
+
+
+def check_proxies(scorer: Scorer, span_of: SpanOf = no_span) -> None:
+    """Raise ArchError (A1110) if a scorer names a proxy that does not exist."""
+    if scorer.kind != "proxies":
+        return
+    from archir_torch.proxies import PROXIES
+
+    for number, name in enumerate(scorer.proxies):
+        if PROXIES.find(name) is None:
+            raise fail("A1110", f"there is no proxy `{name}`", span_of(("proxies", number)), PROXIES.hint(name))
 
 
 Score = Callable[[Architecture, float], Mapping[str, float]]

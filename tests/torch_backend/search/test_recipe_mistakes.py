@@ -89,7 +89,13 @@ MISTAKES = [
     ('strategy = "spos"', 'strategy = "spos"\nobjective = { kind = "clasification" }', "8:15: error[A1901]"),
     ('strategy = "spos"', 'strategy = "spos"\nobjective.smooth = 1', "8:1: error[A1109]: phase `search`: there is no"),
     ('space = "tiny.arch"', 'space = "tniy.arch"', "1:1: error[A0801]"),
-    ('space = "tiny.arch"', 'space = "tiny.arch"\nparameters.widht = 3', "1:1: asked for here"),
+    (
+        'space = "tiny.arch"',
+        'space = "tiny.arch"\nparameters.widht = 3',
+        "2:1: error[A0203]: net `tiny` has no parameter `widht`\n    parameters.widht = 3\n    ^^^^^^^^^^^^^^^^^^^^\n"
+        "  hint: did you mean `width`?",
+    ),
+    ('strategy = "spos"', 'strategy = "spos"\nparameters.depth = 3', "8:1: error[A0203]: net `tiny` has no parameter"),
     ('weights = "search"', 'weights = "serach"', "12:11: error[A1109]"),
     ("population = 4", "popluation = 4", "15:1: error[A1109]: phase `best`: there is no `popluation`"),
     ("population = 4", "population = 10000000", "15:1: error[A1109]: phase `best`: `population` is 10000000"),
@@ -203,6 +209,21 @@ IN_VAIN = [
         "12:1: error[A1109]: phase `b`: `min_budget_fraction` is a fraction of upper bounds, "
         'but `where = "params >= 30"` has no upper bound',
         'hint: remove `min_budget_fraction`, or bound a cost from above: where = "macs <= 0.5x"',
+    ),
+    (
+        '[[phase]]\nname = "b"\nstrategy = "spos"\nderive = { exclude = ["relu"] }',
+        "10:1: error[A1109]: phase `b`: `spos` trains no architecture parameters, so it takes no `derive`",
+        "hint: strategies that do are `darts`, ",
+    ),
+    (
+        '[[phase]]\nname = "b"\nstrategy = "random"\nalphas.lr = 0.1',
+        "10:1: error[A1109]: phase `b`: `random` trains no architecture parameters, so it takes no `alphas`",
+    ),
+    (
+        '[[phase]]\nname = "b"\nstrategy = "random"\n'
+        'options = { objectives = ["nawsot:max"], scorer = { kind = "proxies", proxies = ["nawsot"] } }',
+        "10:82: error[A1110]: there is no proxy `nawsot`",
+        "hint: did you mean `naswot`?",
     ),
 ]
 """Settings that would do nothing, and what is said of them."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import archir
+from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.runs import Run
 from tests.torch_backend.tried import ELASTIC, elastic
@@ -139,3 +142,17 @@ def test_a_table_that_nobody_uses_or_has(recipe: str, tmp_path: Path) -> None:
     with pytest.raises(ArchError, match="A2253"):
         archir.run(written(tmp_path, recipe), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_rows_outside_of_the_space_are_counted(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    table = tmp_path / "published" / "table.csv"
+    lines = table.read_text().splitlines()
+    cells = lines[1].split(",")
+    table.write_text("\n".join([*lines, ",".join(["unknown", *cells[1:]])]))
+    results = archir.results(table, elastic())
+    assert repr(results).endswith(f"; 1 of {len(lines):,} rows are no architectures of the space>")
+    with pytest.raises(ArchError, match=f"1 of {len(lines)} rows"):
+        replace(results, rows={})(elastic().sample())
+    output = CliRunner().invoke(main, ["search", str(path), "--check"]).output
+    assert f"table: {len(lines) - 1} architectures (1 of {len(lines)} rows are outside the space)" in output

@@ -10,7 +10,8 @@ from typing import Any
 from archir.diagnostics.errors import ArchError, Diagnostic, fail
 from archir.diagnostics.hints import suggest
 from archir.language.elaboration.elaborate import elaborate
-from archir.language.elaboration.files import Loader, Module, read_program, split_net
+from archir.language.elaboration.files import Loader, read_program, split_net
+from archir.language.elaboration.module import Module
 from archir.recipes.parsing import RecipeFile
 from archir.recipes.recipe import Phase, Recipe
 from archir.spaces.space import Space

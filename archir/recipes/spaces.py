@@ -63,21 +63,21 @@ def check_parameters(recipe_file: RecipeFile, number: int, folder: Path) -> None
     definition = nets.get(net or next(iter(nets), ""))
     if definition is None:  # elaboration says that the net does not exist
         return
-    known = [param.name.text for param in definition.params]
-    hint = f"it has {', '.join(known)}" if known else "it has none"
+    names = [param.name.text for param in definition.params]
+    hint = f"it has {', '.join(names)}" if names else "it has none"
     problems = [
         Diagnostic(
             "A0203",
             f"net `{definition.name}` has no parameter `{name}`",
             span((*path, name)),
-            suggest(name, known) or hint,
+            suggest(name, names) or hint,
         )
         for path, parameters in (
             (("parameters",), recipe.parameters),
             (("phase", number, "parameters"), phase.parameters),
         )
         for name in parameters
-        if name not in known
+        if name not in names
     ]
     if problems:
         raise ArchError(*problems)

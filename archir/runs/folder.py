@@ -40,6 +40,11 @@ _CHUNK = 1 << 20
 """Size in bytes of the chunks in which files are read."""
 
 
+def copied_scores_path(name: str) -> str:
+    """Return the path, within a run, of the run's copy of a scores file that a phase names."""
+    return f"scores/{sha256(name.encode()).hexdigest()[:16]}.json"
+
+
 @dataclass(frozen=True)
 class Problem:
     """Problem with a file: diagnostic code, and text that follows the file name in the message."""

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from hashlib import sha256
 from math import exp, fsum, log
 from pathlib import Path
 from typing import Any
@@ -119,11 +118,6 @@ def scores_from_trials(
         one_by_one = _are_replacements(space, completed)
     values = [(1 if is_maximized else -1) * float(trial.scores[score] or 0.0) for trial in completed]
     return _replacement_trials(space, completed, values) if one_by_one else _fit_trials(space, completed, values, pairs)
-
-
-def copied_scores_path(name: str) -> str:
-    """Return the path, within a run, of the run's copy of a scores file that a phase names."""
-    return f"scores/{sha256(name.encode()).hexdigest()[:16]}.json"
 
 
 def scores_from_cost(space: Space, cost: str) -> Scores:

@@ -34,7 +34,6 @@ from archir.diagrams.lifting import lift
 from archir.ir.graph import Constraint, Decision
 from archir.spaces.architecture import Architecture
 from archir.spaces.counting import Factors
-from archir.spaces.optimal.strongest import require_feasible, strongest
 from archir.spaces.space import Space
 
 Result = TypeVar("Result")
@@ -85,6 +84,8 @@ def derive(
 
 def check_derivable(space: Space, exclude: Collection[str] = (), also: Sequence[Value] = ()) -> None:
     """Raise ArchError (A1603, A2101, A3301) if it can be proved that `derive` fails for all strengths."""
+    from archir.spaces.optimal.strongest import require_feasible
+
     space.check_bounds()
     _Derivation(space, {}, frozenset(exclude), also).without_excluded(require_feasible)
 
@@ -284,6 +285,8 @@ class _Derivation:
 
         `first` is the result without these bounds.
         """
+        from archir.spaces.optimal.strongest import strongest
+
         losses = {choice.path: self._losses(choice) for choice in self.space.choices}
         is_within = self.space.within(first)
         if is_within and not any(losses[path][outcome] for path, outcome in first.outcomes.items()):

@@ -30,14 +30,12 @@ from archir_onnx.lowering.export_options import ExportOptions, make_options
 from archir_onnx.lowering.interface import normalize_inputs
 from archir_onnx.lowering.model import build, supports
 from archir_onnx.running.sessions import available_providers, missing_requirement, provider_error, run, session
-from archir_onnx.verification.certificate import certify, check_certificate
-from archir_onnx.verification.sandbox import require_bounded
-from archir_onnx.verification.verify import TOLERANCES, Report, check, verify
 
 if TYPE_CHECKING:  # what only some methods need is imported by them: a command loads what it runs
     from archir_onnx.measuring.latency import OnnxBench
     from archir_onnx.measuring.speed import OnnxRuns
     from archir_onnx.quantization import Mode, Quantised
+    from archir_onnx.verification.verify import Report
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -91,6 +89,9 @@ class OnnxBackend:
         `certified`, a certificate `NAME.onnx.json` is written beside the model. Existing files are replaced only if
         everything succeeds. Raises ArchError.
         """
+        from archir_onnx.verification.certificate import certify
+        from archir_onnx.verification.verify import TOLERANCES, Report, check, verify
+
         export_options = make_options(**options)
         inputs = ranged_inputs(graph)
         sizes = (
@@ -128,6 +129,8 @@ class OnnxBackend:
 
     def verify(self, path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Verification:
         """Verify a model against its certificate. Raises ArchError (A0913 to A0918)."""
+        from archir_onnx.verification.certificate import check_certificate
+
         return check_certificate(path, providers)
 
     def interface(self, path: Path) -> Interface:
@@ -136,6 +139,7 @@ class OnnxBackend:
         Raises ArchError (A0916, A2801).
         """
         from archir_onnx.quantization.batch_inference import ModelInterface
+        from archir_onnx.verification.sandbox import require_bounded
 
         model = external.load_model(path)
         require_bounded(model, path)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -18,12 +19,13 @@ from archir.spaces.space import Space
 from archir.utils.seeds import derive_seed
 from archir_torch.lowering.module import lower
 from archir_torch.reuse.measures import Trained
-from archir_torch.reuse.merging import Merging
-from archir_torch.reuse.order import order_channels
 from archir_torch.search.job import Job, uses_all_samples
 from archir_torch.search.task import Task
 from archir_torch.supernet.network import SuperNetwork
 from archir_torch.training.feed import Feed
+
+if TYPE_CHECKING:  # imported where channels are merged
+    from archir_torch.reuse.merging import Merging
 
 MAX_BATCHES = 4
 """Maximum number of batches from which the importance of channels is computed."""
@@ -38,6 +40,8 @@ def order_start_weights(job: Job, graph: Graph, weights: Mapping[str, Tensor]) -
     measure = job.phase.start.order
     if measure is None:
         return weights
+    from archir_torch.reuse.order import order_channels
+
     expected = lower(graph).state_dict()
     missing = [name for name, tensor in expected.items() if name not in weights or weights[name].shape != tensor.shape]
     if missing:
@@ -55,6 +59,8 @@ def make_merging(job: Job, model: SuperNetwork) -> Merging | None:
     samples = job.phase.start.refit
     if samples is None:
         return None
+    from archir_torch.reuse.merging import Merging
+
     largest_architecture = largest(Space(model.graph))
     graph, sharing = specialize(model.graph, largest_architecture.outcomes), model.sharing
     sliced_weights = {

@@ -25,8 +25,7 @@ from archir.recipes.spaces import check_parameters, files_of, space_of
 from archir.recipes.trials import TrialOptions
 from archir.reuse.teachers import teacher_files
 from archir.runs import Run, environment
-from archir.runs.folder import WEIGHTS, Content
-from archir.scoring.sources import copied_scores_path
+from archir.runs.folder import WEIGHTS, Content, copied_scores_path
 from archir.spaces.scores import read as read_scores
 from archir.spaces.space import Space
 from archir.tabular.results import Results

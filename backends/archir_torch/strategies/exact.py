@@ -11,7 +11,8 @@ from pydantic import model_validator
 from archir.diagnostics.errors import fail
 from archir.recipes.open_choices import OpenSpace, fix_choices
 from archir.recipes.trials import TrialOptions
-from archir.scoring.sources import copied_scores_path, log_probability_scores, scores_from_trials
+from archir.runs.folder import copied_scores_path
+from archir.scoring.sources import log_probability_scores, scores_from_trials
 from archir.search.objectives import objective
 from archir.search.strategies.listed import Listed
 from archir.spaces.optimal.answers import Answer, optimize

@@ -15,7 +15,8 @@ from archir.recipes.recipe import Start
 from archir.spaces.completion import largest, smallest
 from archir.spaces.space import Space
 from archir_torch.lowering.module import lower
-from archir_torch.reuse import Merging, Trained, merging, start
+from archir_torch.reuse import Trained, merging, start
+from archir_torch.reuse.merging import Merging
 from archir_torch.search.job import create_strategy
 from archir_torch.supernet import SuperNetwork, extract
 from tests.soak import with_soak

@@ -1,7 +1,7 @@
 """Data sets as arrays of raw inputs and targets, with one reader per file format.
 
-`read` selects the reader by the source's name. `selection` decides which samples serve for training, for
-model selection and for the final test; `splits` applies that to a source. Conversion to network inputs
+`read` selects the reader by the source's name. `splits` decides which samples serve for training, for model selection
+and for the final test. Conversion to network inputs
 (float32, normalised, on a device) is left to the training backend.
 """
 

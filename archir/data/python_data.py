@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.data.readers.arrays import source_of_arrays
+from archir.data.readers.npz import source_of_arrays
 from archir.data.readers.source import Part, Source, classes_of
 from archir.diagnostics.errors import ArchError, fail
 from archir.plugins import loading
@@ -49,7 +49,7 @@ def read(data: Any, source_name: str) -> Source:
     for part in parts:
         if len(part) == 0:
             raise fail("A1102", f"{source_name} has no samples")
-    return Source(parts[0], parts[1] if len(parts) > 1 else None, classes_of(*parts))
+    return Source.of(parts, classes_of(*parts))
 
 
 def call_function(name: str) -> Source:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from archir.data.readers.optional_packages import require_package
+from archir.data.readers.source import require_package
 from archir.diagnostics.errors import fail
 from archir.search.adaptors.from_picks import plain_label
 from archir.studies.anytime import GroundTruth

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.data.readers import npz, parquet, table
+from archir.data.readers import csv, npz, parquet
 from archir.diagnostics.errors import fail, join_names
 from archir.diagnostics.hints import suggest
 from archir.utils.globs import matches
@@ -102,7 +102,7 @@ def read_columns(path: Path) -> Columns:
                 path.name, {k: values for k, values in arrays.items() if values.ndim and len(values) == rows}
             )
         case ".csv":
-            cells: Mapping[str, Any] = table.read_columns(path)
+            cells: Mapping[str, Any] = csv.read_columns(path)
         case ".parquet":
             cells = parquet.read_columns(path)
         case _:

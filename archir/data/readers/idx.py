@@ -11,12 +11,14 @@ import math
 import struct
 import zlib
 from contextlib import nullcontext
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from archir.data.inputs import Inputs
 from archir.data.readers.source import (
     MAX_ARRAY_BYTES,
     MAX_COMPRESSION,
@@ -24,43 +26,33 @@ from archir.data.readers.source import (
     Source,
     check_labels,
     classes_of,
+    existing_path,
     image_part,
     read_error,
+    source,
 )
 from archir.diagnostics.errors import fail
 from archir.utils.files import open_regular
 
-_PARTS = ("train", "t10k")
-"""File name prefixes of the training part and the held-out part."""
 _CHUNK_BYTES = 1 << 20
 """Size of the chunks in which files are read, in bytes."""
 
 
-class _Readable(Protocol):
-    """Binary file open for reading."""
-
-    def read(self, count: int, /) -> bytes:
-        """Return at most `count` bytes; b"" at the end of the file."""
-
-
-def read(folder: Path) -> Source:
+@source("idx")
+def read(name: str, inputs: Inputs) -> Source:
     """Read a folder of IDX files.
 
     Raises ArchError: A1101 (a file is unreadable or corrupt), A1102 (numbers of images and labels differ).
     """
+    folder = existing_path(name)
     parts = []
-    for part in _PARTS:
+    for part in ("train", "t10k"):
         images, labels = _find(folder, f"{part}-images"), _find(folder, f"{part}-labels")
         x, y = _read_array(images, 3), _read_array(labels, 1)
         if len(x) != len(y) or 0 in x.shape:
             raise fail("A1102", f"{images} has shape {list(x.shape)}, and {labels} {len(y)} labels")
         parts.append(image_part(x[:, None], check_labels(str(labels), y)))
-    return Source(parts[0], parts[1], classes_of(*parts, are_labels=True))
-
-
-def has_files(folder: Path) -> bool:
-    """Return True if a folder contains IDX files."""
-    return any(folder.glob("*-ubyte")) or any(folder.glob("*-ubyte.gz"))
+    return Source.of(parts, classes_of(*parts, are_labels=True))
 
 
 def _find(folder: Path, name: str) -> Path:
@@ -94,7 +86,7 @@ def _read_array(path: Path, rank: int) -> NDArray[Any]:
     return np.frombuffer(content, np.uint8).reshape(shape)
 
 
-def _read_exactly(file: _Readable, count: int) -> bytearray:
+def _read_exactly(file: BufferedIOBase, count: int) -> bytearray:
     """Read exactly `count` bytes. Raises EOFError if the file is shorter.
 
     It reads in chunks, so that a corrupt header cannot make archir allocate much more memory than the file has

@@ -1,8 +1,5 @@
-"""Parquet files in the layout of the Hugging Face hub: a column of encoded images, `{bytes, path}`, and a label
-column.
-
-File names tell the parts apart: they start with `train`, or with `test` or `val`.
-"""
+"""Parquet files: tables, or images in the layout of the Hugging Face hub, which is a column of encoded images,
+`{bytes, path}`, and a label column."""
 
 from __future__ import annotations
 
@@ -16,76 +13,63 @@ from typing import Any
 
 import numpy as np
 
-from archir.data.readers.encoded import EncodedImages
-from archir.data.readers.optional_packages import require_package
-from archir.data.readers.source import MAX_CLASSES, Part, Source, check_labels, classes_of, image_part, read_error
-from archir.data.readers.table import source_of_table
-from archir.diagnostics.errors import ArchError, fail, join_names
+from archir.data.inputs import Inputs, image_shape
+from archir.data.readers.csv import read_parts, source_of_table
+from archir.data.readers.source import (
+    MAX_CLASSES,
+    EncodedImages,
+    Part,
+    Source,
+    check_labels,
+    classes_of,
+    existing_path,
+    image_part,
+    read_error,
+    require_package,
+    source,
+    split_files,
+    split_targets,
+)
+from archir.diagnostics.errors import fail, join_names
 from archir.diagnostics.hints import suggest
 
-_TESTS = ("test", "val")
-"""File name prefixes of the held-out part."""
 MAX_CACHED_BYTES = 1 << 30
 """Maximum total size in bytes of encoded images cached in memory."""
 
 
-def read(path: Path, size: tuple[int, int, int], column: str | None = None) -> Source:
-    """Read a Parquet file or folder with images, which are resized to `size` [C, H, W].
+@source("parquet")
+def read(name: str, inputs: Inputs) -> Source:
+    """Read `PATH#COLUMN`, a Parquet file or a folder of them, as images with labels if the net takes a single image,
+    else as a table.
 
-    `column` is the label column; it is required if several columns have integers. Raises ArchError: A1101 (a file
-    cannot be read), A1102 (the columns do not fit), A1112 (pyarrow is not installed).
+    The label column is required if several columns have integers. Raises ArchError: A1101 (a file cannot be read),
+    A1102 (the columns do not fit), A1103 (the net takes other inputs), A1112 (pyarrow is not installed).
     """
+    path, targets = split_targets(name)
     parquet = require_package("pyarrow.parquet", "data", "Parquet")
-    files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
+    files = [path] if existing_path(path).is_file() else sorted(path.rglob("*.parquet"))
     if not files:
         raise fail("A1101", f"there is no Parquet file in {path}")
-    test = [file for file in files if file.name.startswith(_TESTS)]
-    train = [file for file in files if file.name.startswith("train")]
-    if not train or not test:
-        train, test = train or test or files, []
-    parts = [_Table(parquet, part_files, column) for part_files in (train, test) if part_files]
-    names = parts[0].names
-    read = [part.part(size, len(names) if names else None) for part in parts]
-    return Source(read[0], read[1] if test else None, names or classes_of(*read, are_labels=True))
-
-
-def read_tabular(path: Path, targets: Sequence[str]) -> Source:
-    """Read a Parquet file or folder as a table of numbers and strings, with the given target columns.
-
-    Raises ArchError (A1101, A1102, A1112).
-    """
-    files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
-    test = [file for file in files if file.name.startswith(_TESTS)]
-    train = [file for file in files if file not in test]
-    parts = []
-    for part_files in (train or test, test if train else []):
-        cells_by_column: dict[str, list[Any]] = {}
-        for file in part_files:
-            for name, cells in read_columns(file).items():
-                cells_by_column.setdefault(name, []).extend(cells)
-        if part_files:
-            parts.append(cells_by_column)
-    if not parts:
-        raise fail("A1101", f"there is no Parquet file in {path}")
-    return source_of_table(parts, targets, str(path))
+    if len(inputs) != 1 or not inputs[0].is_image:
+        return source_of_table(read_parts(files, read_columns), targets, str(path))
+    size = image_shape(inputs, f"`{name}`")
+    tables = [_ImageTable(parquet, part_files, targets[0] if targets else None) for part_files in split_files(files)]
+    names = tables[0].class_names
+    parts = [table.part(size, len(names) or None) for table in tables]
+    return Source.of(parts, names or classes_of(*parts, are_labels=True))
 
 
 def read_columns(path: Path) -> dict[str, list[Any]]:
     """Return the cells of all columns of a Parquet file, by column name. Raises ArchError (A1101, A1112)."""
     parquet = require_package("pyarrow.parquet", "data", "Parquet")
     try:
-        read = parquet.read_table(path)
-        return {name: read.column(name).to_pylist() for name in read.column_names}
+        table: dict[str, list[Any]] = parquet.read_table(path).to_pydict()
     except (OSError, ValueError, require_package("pyarrow", "data", "Parquet").ArrowException) as error:
         raise read_error(path, error) from None
+    return table
 
 
-def has_files(folder: Path) -> bool:
-    """Return True if a folder contains Parquet files, directly or in `data`."""
-    return any(folder.glob("*.parquet")) or any(folder.glob("data/*.parquet"))
-
-
-class _Table:
+class _ImageTable:
     """Image and label columns of several Parquet files; rows are numbered consecutively across the files."""
 
     def __init__(self, parquet: Any, paths: Sequence[Path], column: str | None) -> None:
@@ -98,12 +82,18 @@ class _Table:
             except self._errors as error:
                 raise read_error(path, error) from None
         schema = self._files[0].schema_arrow
-        self._image = _image_column(paths[0], schema)
-        self._label = _label_column(paths[0], schema, column)
-        self.names = _class_names(schema, self._label)
         for path, file in zip(paths, self._files, strict=True):
             if not file.schema_arrow.equals(schema):
                 raise fail("A1102", f"the columns of {path} are not those of {paths[0]}")
+        types = require_package("pyarrow.types", "data", "Parquet")
+        images = [field.name for field in schema if _is_image(field.type)]
+        if len(images) != 1:
+            text = f"{paths[0]} has {len(images)} columns of images, not one: {join_names(schema.names)}"
+            raise fail("A1102", text, None, "images are a column of binary values, or of {bytes, path}")
+        self._image: str = images[0]
+        integers = [field.name for field in schema if types.is_integer(field.type)]
+        self._label = label_column(str(paths[0]), integers, column)
+        self.class_names = _class_names(schema, self._label)
         self._groups = [(f, g) for f, file in enumerate(self._files) for g in range(file.metadata.num_row_groups)]
         sizes = [self._files[f].metadata.row_group(g).num_rows for f, g in self._groups]
         self._starts = [0, *accumulate(sizes)]
@@ -117,8 +107,8 @@ class _Table:
         display_name = f"column `{self._label}` of {self._paths[0]}"
         if None in labels or len(labels) != self._starts[-1]:
             raise fail("A1102", f"{display_name} lacks labels")
-        numbers = np.array(labels)
-        return image_part(EncodedImages(self._fetch, len(labels), size), check_labels(display_name, numbers, classes))
+        numbers = check_labels(display_name, np.array(labels), classes)
+        return image_part(EncodedImages(self._fetch, len(labels), size), numbers)
 
     def _read(self, number: int, column: str) -> Any:
         """Read one column of a row group; row groups are numbered consecutively across the files. Raises ArchError
@@ -153,16 +143,6 @@ class _Table:
         return name, content
 
 
-def _image_column(path: Path, schema: Any) -> str:
-    """Return the name of the only image column. Raises ArchError (A1102) if there is not exactly one."""
-    names = [field.name for field in schema if _is_image(field.type)]
-    if len(names) != 1:
-        hint = "images are a column of binary values, or of {bytes, path}"
-        raise fail("A1102", f"{path} has {len(names)} columns of images, not one: {_column_names(schema)}", None, hint)
-    name: str = names[0]
-    return name
-
-
 def _is_image(kind: Any) -> bool:
     """Return True for column types that hold encoded images: binary, or a struct with a binary field `bytes`."""
     types = require_package("pyarrow.types", "data", "Parquet")
@@ -171,38 +151,24 @@ def _is_image(kind: Any) -> bool:
     return bool(types.is_binary(kind) or types.is_large_binary(kind))
 
 
-def _label_column(path: Path, schema: Any, column: str | None) -> str:
-    """Return the label column of a Parquet schema. Raises ArchError (A1102)."""
-    types = require_package("pyarrow.types", "data", "Parquet")
-    integer_columns = [field.name for field in schema if types.is_integer(field.type)]
-    return label_column(str(path), integer_columns, column)
-
-
 def label_column(source_name: str, integer_columns: Sequence[str], column: str | None) -> str:
     """Return the label column: the requested one, else `label`, else the only column in `integer_columns`.
 
     `column` is the requested column or None. Raises ArchError (A1102) if it is not in `integer_columns`, or if
     the choice is ambiguous.
     """
-    if column is None and (len(integer_columns) == 1 or "label" in integer_columns):
-        return "label" if "label" in integer_columns else integer_columns[0]
-    if column in integer_columns and column is not None:
+    if column is not None:
+        if column not in integer_columns:
+            hint = suggest(column, integer_columns) or f"columns of integers are {join_names(integer_columns)}"
+            raise fail("A1102", f"{source_name} has no column of integers `{column}`", None, hint)
         return column
-    raise _label_column_error(source_name, integer_columns, column)
-
-
-def _label_column_error(source_name: str, integer_columns: Sequence[str], column: str | None) -> ArchError:
-    """Return the error (A1102) for a label column that is missing or ambiguous."""
-    if column is None:
-        hint = f"name one, such as {source_name}#{integer_columns[0]}" if integer_columns else None
-        return fail(
-            "A1102",
-            f"which column of {source_name} holds labels? {join_names(integer_columns) or 'none holds integers'}",
-            None,
-            hint,
-        )
-    hint = suggest(column, integer_columns) or f"columns of integers are {join_names(integer_columns)}"
-    return fail("A1102", f"{source_name} has no column of integers `{column}`", None, hint)
+    if "label" in integer_columns:
+        return "label"
+    if len(integer_columns) != 1:
+        text = f"which column of {source_name} holds labels? {join_names(integer_columns) or 'none holds integers'}"
+        example = f"name one, such as {source_name}#{integer_columns[0]}" if integer_columns else None
+        raise fail("A1102", text, None, example)
+    return integer_columns[0]
 
 
 def _class_names(schema: Any, label: str) -> tuple[str, ...]:
@@ -212,11 +178,5 @@ def _class_names(schema: Any, label: str) -> tuple[str, ...]:
         names = stored["info"]["features"][label]["names"]
     except (ValueError, KeyError, TypeError):
         return ()
-    is_valid = (
-        isinstance(names, list) and 2 <= len(names) <= MAX_CLASSES and all(isinstance(name, str) for name in names)
-    )
-    return tuple(names) if is_valid else ()
-
-
-def _column_names(schema: Any) -> str:
-    return join_names([field.name for field in schema])
+    are_names = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return tuple(names) if are_names and 2 <= len(names) <= MAX_CLASSES else ()

@@ -1,9 +1,15 @@
-"""Data sources as returned by all readers, the registry of readers, and checks shared by readers."""
+"""Data sources as returned by all readers, the registry of readers, and what several readers need."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+import io
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.data.inputs import Inputs
-from archir.data.readers.encoded import Raw
 from archir.diagnostics.errors import ArchError, fail
 from archir.plugins.registry import Registry
 
+HELD_OUT = 0.2
+"""Fraction of samples to hold out if a source has no held-out part."""
 MAX_CLASSES = 100_000
 """Maximum number of classes of a data set."""
 MAX_ARRAY_BYTES = 1 << 34
@@ -25,6 +32,85 @@ size."""
 UNCHECKED_BYTES = 1 << 26
 """The arrays of a file may have any compression ratio if their total uncompressed size is at most this many
 bytes (64 MiB)."""
+
+
+_MAX_PIXELS = 1 << 26
+"""Maximum number of pixels of an image, according to its file header."""
+CHUNKS = 2 * (os.cpu_count() or 1)
+"""Number of chunks into which a batch of images is divided for the decoding threads.
+
+Submitting images to threads one by one takes as long as decoding a small image.
+"""
+
+Fetch = Callable[[int], tuple[str, bytes]]
+"""Maps a row number to the image's name (for messages) and its file content."""
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedImages:
+    """Lazy array of image files: indexing with row numbers decodes them to uint8 [n, C, H, W].
+
+    `fetch` loads the file of a row, `count` is the number of images, and `size` is the [C, H, W] to which images
+    are converted. Indexing raises ArchError (A1104) if a file cannot be decoded.
+    """
+
+    fetch: Fetch
+    count: int
+    size: tuple[int, int, int]
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        numbers = rows.tolist()
+        ascending = sorted(range(len(numbers)), key=numbers.__getitem__)  # read sources sequentially
+        files = {position: self.fetch(numbers[position]) for position in ascending}
+        images = np.empty((len(numbers), *self.size), np.uint8)
+
+        def put(chunk: list[int]) -> None:
+            """Decode one chunk of images into the batch."""
+            for position in chunk:
+                images[position] = decode_image(*files[position], self.size)
+
+        positions = list(files)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow warns about harmless oddities; real failures raise
+            chunks = [positions[begin::CHUNKS] for begin in range(min(CHUNKS, len(positions)))]
+            list(_threads().map(put, chunks))
+        return images
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Return the decoding thread pool. A forked process creates its own, since threads do not survive a fork."""
+    return ThreadPoolExecutor(os.cpu_count(), "decode")
+
+
+os.register_at_fork(after_in_child=_threads.cache_clear)
+
+
+def decode_image(name: str, content: bytes, size: tuple[int, int, int]) -> NDArray[np.uint8]:
+    """Decode an image file to uint8 [C, H, W], with bilinear resizing to `size`. Raises ArchError (A1104)."""
+    from PIL import Image
+
+    channels, height, width = size
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            if image.width * image.height > _MAX_PIXELS:
+                raise fail("A1104", f"{name} claims to be an image of {image.width} x {image.height} pixels")
+            picture: Image.Image = image
+            if picture.mode != (mode := "RGB" if channels == 3 else "L"):
+                picture = picture.convert(mode)
+            if picture.size != (width, height):
+                picture = picture.resize((width, height), Image.Resampling.BILINEAR)
+            pixels = np.asarray(picture)
+    except (OSError, ValueError, SyntaxError, EOFError, IndexError, OverflowError, Image.DecompressionBombError) as e:
+        raise fail("A1104", f"{name} cannot be decoded as an image: {e}") from None
+    return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
+
+
+Raw = NDArray[np.uint8] | NDArray[np.float32] | EncodedImages
+"""Input array [n, ...] of a source: uint8 pixels, float32 numbers (images in [0, 1]), or encoded image files."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +142,11 @@ class Source:
     held_out: Part | None
     classes: tuple[str, ...]
     min_gap: int | None = None
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], classes: tuple[str, ...] = (), min_gap: int | None = None) -> Source:
+        """Return the source with one or two parts: training samples, and held-out samples if there are two."""
+        return cls(parts[0], parts[1] if len(parts) > 1 else None, classes, min_gap)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -101,7 +192,7 @@ def classes_of(*parts: Part, are_labels: bool = False) -> tuple[str, ...]:
         2 * len(np.unique(all_labels)) > len(all_labels) or int(all_labels.max()) >= len(all_labels)
     ):
         return ()
-    return number_names(*labels)
+    return tuple(map(str, range(int(all_labels.max()) + 1)))
 
 
 def check_labels(display_name: str, labels: NDArray[Any], classes: int | None = None) -> NDArray[np.int64]:
@@ -121,11 +212,43 @@ def check_labels(display_name: str, labels: NDArray[Any], classes: int | None = 
     return labels.astype(np.int64)
 
 
-def number_names(*parts: NDArray[np.int64]) -> tuple[str, ...]:
-    """Return the class numbers as class names, for data sets without class names."""
-    return tuple(map(str, range(max(int(labels.max()) for labels in parts) + 1)))
-
-
 def read_error(path: Path | str, error: object) -> ArchError:
     """Return the error (A1101) for an unreadable source."""
     return fail("A1101", f"cannot read {path}: {error}")
+
+
+def existing_path(name: str | Path) -> Path:
+    """Convert a name to a path. Raises ArchError (A1101) if it does not exist."""
+    if not Path(name).exists():
+        raise fail("A1101", f"there is no file or folder {name}")
+    return Path(name)
+
+
+def split_targets(name: str) -> tuple[Path, list[str]]:
+    """Split `PATH#TARGET,TARGET` into path and target columns."""
+    path, _, targets = name.partition("#")
+    return Path(path), [target.strip() for target in targets.split(",") if target.strip()]
+
+
+def split_files(files: Sequence[Path]) -> list[list[Path]]:
+    """Divide files into those of the training part and, if there are any, those of the held-out part.
+
+    Names of held-out files start with `test` or `val`, names of the others with `train`; without such a name, files
+    are for training.
+    """
+    test = [file for file in files if file.name.startswith(("test", "val"))]
+    train = [file for file in files if file.name.startswith("train")] or [file for file in files if file not in test]
+    return [train, test] if train and test else [train or test]
+
+
+def require_package(package: str, extra: str, feature: str) -> Any:
+    """Import an optional package.
+
+    `extra` is the extra of archir that installs the package; `feature` is the text that messages use for the feature
+    that needs it. Raises ArchError (A1112), with the install command as a hint, if the package is not installed.
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        hint = f"pip install 'archir[{extra}]'"
+        raise fail("A1112", f"{feature} needs the package `{package.split('.')[0]}`: {error}", None, hint) from None

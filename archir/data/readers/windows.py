@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.data.inputs import Input, Inputs, input_error
-from archir.data.readers import table
-from archir.data.readers.source import Part, Source, read_error
-from archir.data.selection import HELD_OUT
+from archir.data.readers.csv import read_columns
+from archir.data.readers.source import HELD_OUT, Part, Source, existing_path, read_error, source, split_targets
 from archir.diagnostics.errors import fail, join_names
 from archir.diagnostics.hints import suggest
 from archir.utils.files import read_bytes
@@ -23,12 +22,14 @@ _TEXTS = (".txt", ".md", ".rst", ".py", ".arch")
 """File name suffixes of texts."""
 
 
-def read_text(path: Path, inputs: Inputs) -> Source:
+@source("text")
+def read_text(name: str, inputs: Inputs) -> Source:
     """Read tokens as windows with the length of the net's input; the targets are the tokens shifted by one.
 
-    `path` is a text file or a folder of texts (tokens are bytes), or an .npy file of token ids. A folder with
+    `name` is a text file or a folder of texts (tokens are bytes), or an .npy file of token ids. A folder with
     train.txt and test.txt defines its own held-out part. Raises ArchError (A1101, A1102, A1103).
     """
+    path = existing_path(name)
     net_input = _single_input(inputs, f"`{path}`")
     if net_input.type.rank != 1 or net_input.type.dtype not in ("i32", "i64"):
         raise input_error(net_input, f"`{path}` holds tokens", "a net of tokens has an input such as i64[128]")
@@ -59,7 +60,7 @@ def token_windows(parts: Sequence[NDArray[Any]], net_input: Input, source_name: 
             {net_input.name: tokens[: count * length].reshape(count, length)},
             {"next": tokens[1 : count * length + 1].reshape(count, length)},
         ))  # fmt: skip
-    return Source(windows[0], windows[1], ())
+    return Source.of(windows)
 
 
 def _read_tokens(path: Path) -> NDArray[Any]:
@@ -85,6 +86,7 @@ def _text_files(folder: Path) -> list[Path]:
     return sorted(files, key=lambda file: file.relative_to(folder).parts)
 
 
+@source("series")
 def read_series(name: str, inputs: Inputs) -> Source:
     """Read `FILE#COLUMN,COLUMN@HORIZON` as windows of a time series.
 
@@ -94,7 +96,7 @@ def read_series(name: str, inputs: Inputs) -> Source:
     """
     location, _, horizon_text = name.partition("@")
     horizon = int(horizon_text) if horizon_text.isdigit() else 1 if not horizon_text else 0
-    path, targets = table.split_targets(location)
+    path, targets = split_targets(location)
     if horizon < 1:
         raise fail(
             "A1102",
@@ -103,7 +105,7 @@ def read_series(name: str, inputs: Inputs) -> Source:
             f"series:{path}#{','.join(targets) or 'COLUMN'}@24",
         )
     net_input = _single_input(inputs, f"`{path}`")
-    columns = table.read_columns(path)
+    columns = read_columns(path)
     numbers = {key: _as_numbers(cells) for key, cells in columns.items()}
     numeric = {key: column for key, column in numbers.items() if column is not None}
     for target in targets:
@@ -118,10 +120,8 @@ def read_series(name: str, inputs: Inputs) -> Source:
         raise input_error(net_input, f"`{path}` has {values.shape[1]} columns of numbers: {join_names(list(numeric))}")
     length = shape[0]
     windows = []
-    for begin, end in (
-        (0, len(values) - int(HELD_OUT * len(values))),
-        (len(values) - int(HELD_OUT * len(values)), len(values)),
-    ):
+    split = len(values) - int(HELD_OUT * len(values))
+    for begin, end in ((0, split), (split, len(values))):
         starts = range(begin, end - length - horizon + 1, horizon)
         if not starts:
             raise fail(
@@ -132,7 +132,7 @@ def read_series(name: str, inputs: Inputs) -> Source:
         windows.append(
             Part({net_input.name: x.reshape(len(x), *shape)}, {"ahead": y[..., 0] if len(target_names) == 1 else y})
         )
-    return Source(windows[0], windows[1], (), min_gap=-(-length // horizon) + 1)
+    return Source.of(windows, min_gap=-(-length // horizon) + 1)
 
 
 def _single_input(inputs: Inputs, source_name: str) -> Input:

@@ -13,7 +13,7 @@ from torch import Tensor
 from archir.data import Rows, selected
 from archir.data import minibatch as sample_rows
 from archir.data.inputs import Input, InputSpec, as_inputs
-from archir.data.readers.encoded import EncodedImages, Raw
+from archir.data.readers.source import EncodedImages, Raw
 from archir_torch.data.pixels import Cast, Pixels, channel_statistics, normalise, read_rows
 from archir_torch.data.split import Data, Scale, Split
 

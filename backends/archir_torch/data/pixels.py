@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from archir.data.readers.encoded import EncodedImages, Raw
+from archir.data.readers.source import EncodedImages, Raw
 from archir.ir.types import TensorType
 
 Device = torch.device | str

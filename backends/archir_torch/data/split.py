@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from archir.data.selection import split_for_search
+from archir.data.splits import split_for_search
 from archir_torch.data.pixels import Device, Pixels, select_rows
 
 

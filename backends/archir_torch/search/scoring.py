@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from archir.data.inputs import sample_shapes
-from archir.data.selection import limit_rows
+from archir.data.splits import limit_rows
 from archir.diagnostics.errors import fail
 from archir.ir.serial import from_json
 from archir.passes.resize import with_input_sizes

@@ -18,8 +18,10 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from archir.data.readers import optional_packages, parquet
-from archir.data.readers.optional_packages import require_package
+import archir
+from archir.data.inputs import as_inputs
+from archir.data.readers import parquet, source
+from archir.data.readers.source import require_package
 from archir.diagnostics.errors import ArchError
 from archir_torch.data import load
 
@@ -154,8 +156,8 @@ def test_parquet(arrow: tuple[ModuleType, ModuleType], tmp_path: Path) -> None:
     for name, rows in files.items():
         made = table(arrow, rows).replace_schema_metadata({"huggingface": json.dumps(info)})
         arrow[1].write_table(made, tmp_path / "data" / f"{name}.parquet", row_group_size=5)
-    for source in (f"parquet:{tmp_path}", str(tmp_path)):
-        data = load(source, (1, 6, 5))
+    for name in (f"parquet:{tmp_path}", str(tmp_path)):
+        data = load(name, (1, 6, 5))
         assert (len(data.train), len(data.held_out), data.classes) == (21, 9, ("a", "b", "c"))
         pixels = data.train.images * data.std[0] + data.mean[0]
         torch.testing.assert_close(pixels[:, 0], torch.from_numpy(X[:21]) / 255, atol=1e-6, rtol=0)
@@ -168,15 +170,15 @@ def test_shuffled_batches_of_a_parquet_file_read_each_row_group_once(
     arrow: tuple[ModuleType, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrow[1].write_table(table(arrow, slice(0, 30)), tmp_path / "train.parquet", row_group_size=2)
-    (images,) = parquet.read(tmp_path / "train.parquet", (1, 6, 5)).train.inputs.values()
+    (images,) = parquet.read(str(tmp_path / "train.parquet"), as_inputs((1, 6, 5))).train.inputs.values()
     read: list[int] = []
-    plain = parquet._Table._read
-    monkeypatch.setattr(parquet._Table, "_read", lambda self, *asked: read.append(asked[0]) or plain(self, *asked))
+    plain = parquet._ImageTable._read
+    monkeypatch.setattr(parquet._ImageTable, "_read", lambda self, *asked: read.append(asked[0]) or plain(self, *asked))
     order = np.random.default_rng(0).permutation(30)
     first = [images[rows] for rows in np.split(order, 10)]
     assert sorted(read) == list(range(15))
     monkeypatch.setattr(parquet, "MAX_CACHED_BYTES", 0)
-    (images,) = parquet.read(tmp_path / "train.parquet", (1, 6, 5)).train.inputs.values()
+    (images,) = parquet.read(str(tmp_path / "train.parquet"), as_inputs((1, 6, 5))).train.inputs.values()
     read.clear()
     again = [images[rows] for rows in np.split(order, 10)]
     assert len(read) > 15
@@ -239,7 +241,7 @@ def test_a_missing_package_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch, tmp_
     def none(name: str) -> ModuleType:
         raise ModuleNotFoundError(f"No module named '{name}'")
 
-    monkeypatch.setattr(optional_packages.importlib, "import_module", none)
+    monkeypatch.setattr(source.importlib, "import_module", none)
     with pytest.raises(ArchError, match=r"A1112.*Parquet needs the package `pyarrow`.*\n.*'archir\[data\]'"):
         load(f"parquet:{tmp_path}", (3, 8, 8))
     with pytest.raises(ArchError, match=r"A1112.*the package `datasets`.*\n.*'archir\[datasets\]'"):
@@ -282,3 +284,11 @@ def test_a_local_data_set_of_the_hub(hub: Any, tmp_path: Path) -> None:
 def test_a_data_set_that_is_not_there(hub: Any, tmp_path: Path) -> None:
     with pytest.raises(ArchError, match=r"A1101.*hf:\./none/of/these"):
         load("hf:./none/of/these", (1, 6, 5))
+
+
+def test_tables_of_one_part_have_the_same_columns(tmp_path: Path) -> None:
+    (tmp_path / "train1.csv").write_text("a,b\n1,2\n3,4\n")
+    (tmp_path / "train2.csv").write_text("a,c\n5,6\n")
+    net = archir.loads("net n {\n    input row: f32[1]\n    output price = row |> linear(1)\n}").graph
+    with pytest.raises(ArchError, match=r"A1102.*columns of .*train2.csv are not those of .*train1.csv"):
+        archir.train(net, data=f"csv:{tmp_path}#b")

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from archir.data.readers import digits, encoded
-from archir.data.selection import stratified_rows
+from archir.data.readers import digits, source
+from archir.data.splits import stratified_rows
 from archir.diagnostics.errors import ArchError
 from archir.utils.seeds import permutation_stream
 from archir_torch.data import load, pixels, record, verify
@@ -129,13 +129,13 @@ def test_images_on_access_are_not_decoded_before(photographs: Path, monkeypatch:
     monkeypatch.setattr(pixels, "MAX_STORED_BYTES", 0)
     monkeypatch.setattr(pixels, "_STATISTICS_ROWS", 4)
     read: list[str] = []
-    decode = encoded.decode_image
+    decode = source.decode_image
 
     def counting(name: str, content: bytes, size: tuple[int, int, int]) -> NDArray[np.uint8]:
         read.append(name)
         return decode(name, content, size)
 
-    monkeypatch.setattr(encoded, "decode_image", counting)
+    monkeypatch.setattr(source, "decode_image", counting)
     data = load(str(photographs), (1, 4, 4))
     assert len(read) == 4
     assert data.train.pixels[torch.tensor([3, 1])].shape == (2, 1, 4, 4)

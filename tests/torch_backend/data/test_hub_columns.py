@@ -14,9 +14,8 @@ import pytest
 import torch
 
 import archir
-from archir.data import columns
 from archir.data.inputs import Inputs, inputs_of
-from archir.data.readers import hub
+from archir.data.readers import hf
 from archir.diagnostics.errors import ArchError
 from archir_torch.data import Data, load
 
@@ -67,7 +66,7 @@ def given(
     package = SimpleNamespace(
         load_dataset=lambda name, configuration: loaded, ClassLabel=ClassLabel, Audio=Audio, Image=Image
     )
-    monkeypatch.setattr(hub, "require_package", lambda *_: package)
+    monkeypatch.setattr(hf, "require_package", lambda *_: package)
 
 
 def taking(inputs: str) -> Inputs:
@@ -201,9 +200,9 @@ def test_parts_that_lack_something_are_refused(parts: list[dict[str, list[Any]]]
     space = archir.loads("net n() { input y: f32[1]\n output z = y |> linear(2) }")
     targets = ["label"] if "label" in parts[0] else []
     with pytest.raises(ArchError, match=said):
-        columns.source_of_columns(parts, inputs_of(space.graph), targets, {}, "d")
+        hf.source_of_columns(parts, inputs_of(space.graph), targets, {}, "d")
 
 
 def test_tokens_beyond_64_bits_are_refused() -> None:
     with pytest.raises(ArchError, match=r"A1102.*beyond 64 bits"):
-        columns._token_ids([1, 2**70], "`y` of d")
+        hf._token_ids([1, 2**70], "`y` of d")

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import archir
 from archir.backends.input_ranges import ranged_inputs
-from archir.data.readers.encoded import EncodedImages
+from archir.data.readers.source import EncodedImages
 from archir.ir.graph import Graph
 from archir.ops.random import Dropout, DropPath
 from archir.recipes.training import Augment

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.data.readers.source import Part, Source, classes_of, read_error
+from archir.data.inputs import Inputs
+from archir.data.readers.source import Part, Source, classes_of, read_error, source, split_files, split_targets
 from archir.diagnostics.errors import fail, join_names
 from archir.diagnostics.hints import suggest
 from archir.utils.files import read_bytes
@@ -24,30 +25,33 @@ MAX_BYTES = 1 << 30
 """Maximum size in bytes of a table file (1 GiB)."""
 MAX_WORDS = 1000
 """Maximum number of distinct strings in an input column; each becomes a feature."""
-_TESTS = ("test", "val")
-"""File name prefixes of the held-out part."""
 
 Columns = Mapping[str, Sequence[Any]]
 
 
-def read(name: str) -> Source:
+@source("csv")
+def read(name: str, inputs: Inputs) -> Source:
     """Read `FILE#TARGET,TARGET`, or a folder with train*.csv and test*.csv. Raises ArchError (A1101, A1102)."""
     path, targets = split_targets(name)
     files = [path] if path.is_file() else sorted(path.glob("*.csv"))
-    train = [file for file in files if not file.name.startswith(_TESTS)]
-    test = [file for file in files if file.name.startswith(_TESTS)] if train else []
     if not files:
         raise fail("A1101", f"there is no table {path}")
-    parts = [
-        _concatenate([read_columns(file) for file in part_files]) for part_files in (train or files, test) if part_files
-    ]
-    return source_of_table(parts, targets, str(path))
+    return source_of_table(read_parts(files, read_columns), targets, str(path))
 
 
-def split_targets(name: str) -> tuple[Path, list[str]]:
-    """Split `PATH#TARGET,TARGET` into path and target columns."""
-    path, _, targets = name.partition("#")
-    return Path(path), [target.strip() for target in targets.split(",") if target.strip()]
+def read_parts(files: Sequence[Path], read_columns: Callable[[Path], Columns]) -> list[Columns]:
+    """Read the tables of the training part and the held-out part, and join those of each part.
+
+    Raises ArchError (A1102) if the tables of a part have different columns.
+    """
+    parts: list[Columns] = []
+    for part_files in split_files(files):
+        tables = [read_columns(file) for file in part_files]
+        for file, table in zip(part_files, tables, strict=True):
+            if table.keys() != tables[0].keys():
+                raise fail("A1102", f"the columns of {file} are not those of {part_files[0]}")
+        parts.append({name: [cell for table in tables for cell in table[name]] for name in tables[0]})
+    return parts
 
 
 def source_of_table(parts: Sequence[Columns], targets: Sequence[str], source_name: str) -> Source:
@@ -81,7 +85,7 @@ def source_of_table(parts: Sequence[Columns], targets: Sequence[str], source_nam
         x = np.concatenate([_features(part[name], words[name], name, source_name) for name in inputs], 1)
         y = [_target_array(part[name], words[name], is_integer[name], name, source_name) for name in targets]
         table_parts.append(Part({"table": x}, {targets[0]: y[0]} if len(y) == 1 else {"target": np.stack(y, 1)}))
-    return Source(table_parts[0], table_parts[1] if len(table_parts) > 1 else None, classes or classes_of(*table_parts))
+    return Source.of(table_parts, classes or classes_of(*table_parts))
 
 
 def read_columns(path: Path) -> dict[str, list[str]]:
@@ -109,11 +113,6 @@ def read_columns(path: Path) -> dict[str, list[str]]:
         if len(row) != len(names):
             raise fail("A1102", f"{path}, row {number} has {len(row)} cells, not {len(names)}")
     return {name: [row[i].strip() for row in rows[1:]] for i, name in enumerate(names)}
-
-
-def _concatenate(tables: Sequence[Columns]) -> Columns:
-    """Concatenate the rows of tables, with the columns of the first table."""
-    return {name: [cell for table in tables for cell in table.get(name, ())] for name in tables[0]}
 
 
 def _vocabulary(parts: Sequence[Columns], name: str, source_name: str) -> list[str] | None:

@@ -12,21 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.data.inputs import Input, Inputs, input_error
-from archir.data.readers.folder import class_names, part_folders
-from archir.data.readers.source import Part, Source, read_error
+from archir.data.readers.images import class_names, part_folders
+from archir.data.readers.source import Part, Source, existing_path, read_error, source
 from archir.diagnostics.errors import fail
 
 _SCALES = {1: ("u1", 128.0, 128.0), 2: ("<i2", 0.0, 32768.0), 4: ("<i4", 0.0, 2147483648.0)}
 """For each sample width in bytes: numpy type, value of silence, and value of full amplitude."""
 
 
-def read(path: Path, inputs: Inputs) -> Source:
+@source("wav")
+def read(name: str, inputs: Inputs) -> Source:
     """Read a folder of sounds as float32 in [-1, 1], with the length of the net's input.
 
     The input is [samples] or [samples, channels]; longer sounds are truncated, shorter ones padded with silence.
     Raises ArchError (A1101, A1102, A1103, A1104).
     """
-    net_input = inputs[0]
+    path, net_input = existing_path(name), inputs[0]
     if len(inputs) > 1 or net_input.type.rank not in (1, 2) or net_input.type.dtype != "f32":
         raise input_error(net_input, f"`{path}` holds sounds", "a net of sounds has an input such as f32[16000, 1]")
     rates: dict[int, Any] = {}
@@ -34,7 +35,7 @@ def read(path: Path, inputs: Inputs) -> Source:
     classes = class_names(folders[0])
     parts = [_sound_part(folder, classes, net_input, rates) for folder in folders]
     _require_one_rate(rates)
-    return Source(parts[0], parts[1] if len(parts) > 1 else None, classes)
+    return Source.of(parts, classes)
 
 
 def _sound_part(folder: Path, classes: tuple[str, ...], net_input: Input, rates: dict[int, Any]) -> Part:

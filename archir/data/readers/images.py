@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.data.readers.encoded import EncodedImages
-from archir.data.readers.source import MAX_CLASSES, Part, Source, check_labels, image_part, read_error
+from archir.data.inputs import Inputs, image_shape
+from archir.data.readers.source import (
+    MAX_CLASSES,
+    EncodedImages,
+    Part,
+    Source,
+    check_labels,
+    existing_path,
+    image_part,
+    read_error,
+    source,
+)
 from archir.diagnostics.errors import fail
 from archir.utils.files import read_bytes
 
@@ -20,32 +29,36 @@ _IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
 _TESTS = ("test", "val", "valid", "validation")
 
 
-def read(path: Path, size: tuple[int, int, int]) -> Source:
-    """Read a folder with one subfolder of images per class; images are decoded on access and resized to `size` [C,
-    H, W].
+@source("images")
+def read(name: str, inputs: Inputs) -> Source:
+    """Read a folder with one subfolder of images per class; images are decoded on access and resized to the net's
+    input.
 
-    Raises ArchError (A1101, A1102).
+    Raises ArchError (A1101, A1102, A1103).
     """
+    path, size = existing_path(name), image_shape(inputs, f"`{name}`")
     try:
         folders = part_folders(path)
         classes = class_names(folders[0])
         parts = [_image_part(folder, classes, size) for folder in folders]
     except OSError as error:
         raise read_error(path, error) from None
-    return Source(parts[0], parts[1] if len(parts) > 1 else None, classes)
+    return Source.of(parts, classes)
 
 
-def read_masks(path: Path, size: tuple[int, int, int]) -> Source:
+@source("masks")
+def read_masks(name: str, inputs: Inputs) -> Source:
     """Read a folder with images in `images` and segmentation masks of the same file names in `masks`.
 
-    The class of a pixel is the grey value or palette index of the mask. Images and masks are resized to `size`
-    [C, H, W]. Raises ArchError (A1101, A1102, A1104).
+    The class of a pixel is the grey value or palette index of the mask. Images and masks are resized to the net's
+    input. Raises ArchError (A1101, A1102, A1103, A1104).
     """
+    path, size = existing_path(name), image_shape(inputs, f"`{name}`")
     try:
         parts = [_mask_part(folder, size) for folder in part_folders(path)]
     except OSError as error:
         raise read_error(path, error) from None
-    return Source(parts[0], parts[1] if len(parts) > 1 else None, ())
+    return Source.of(parts)
 
 
 def _mask_part(folder: Path, size: tuple[int, int, int]) -> Part:
@@ -53,14 +66,14 @@ def _mask_part(folder: Path, size: tuple[int, int, int]) -> Part:
     for name in ("images", "masks"):
         if not (folder / name).is_dir():
             raise fail("A1102", f"there is no folder {folder / name}", None, "images lie in `images`, masks in `masks`")
-    files = sorted(file for file in (folder / "images").iterdir() if file.suffix.lower() in _IMAGES)
-    masks = {file.stem: file for file in (folder / "masks").iterdir() if file.suffix.lower() in _IMAGES}
+    files = _image_files(folder / "images")
+    masks = {file.stem: file for file in _image_files(folder / "masks")}
     without_mask = [file.name for file in files if file.stem not in masks]
     if not files or without_mask:
         what = f"{without_mask[0]} has no mask" if without_mask else "there are no images"
         raise fail("A1102", f"{what} in {folder}")
     mask_array = np.stack([_read_mask(file, masks[file.stem], size) for file in files])
-    return Part({"image": EncodedImages(partial(_fetch, files), len(files), size)}, {"mask": mask_array})
+    return Part({"image": _encoded(files, size)}, {"mask": mask_array})
 
 
 def _read_mask(image: Path, mask: Path, size: tuple[int, int, int]) -> NDArray[np.int64]:
@@ -86,12 +99,20 @@ def _read_mask(image: Path, mask: Path, size: tuple[int, int, int]) -> NDArray[n
         raise fail("A1104", f"{mask} cannot be decoded as an image: {error}") from None
 
 
-def _fetch(files: Sequence[Path], row: int) -> tuple[str, bytes]:
-    """Return the path and content of the image file for a row. Raises ArchError (A1101)."""
-    try:
-        return str(files[row]), read_bytes(files[row], MAX_FILE_BYTES)
-    except OSError as error:
-        raise read_error(files[row], error) from None
+def _image_files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.suffix.lower() in _IMAGES) if folder.is_dir() else []
+
+
+def _encoded(files: Sequence[Path], size: tuple[int, int, int]) -> EncodedImages:
+    """Return images that are read and decoded on access, which raises ArchError (A1101, A1104)."""
+
+    def fetch(row: int) -> tuple[str, bytes]:
+        try:
+            return str(files[row]), read_bytes(files[row], MAX_FILE_BYTES)
+        except OSError as error:
+            raise read_error(files[row], error) from None
+
+    return EncodedImages(fetch, len(files), size)
 
 
 def part_folders(path: Path) -> list[Path]:
@@ -111,17 +132,8 @@ def class_names(path: Path) -> tuple[str, ...]:
 
 def _image_part(path: Path, classes: tuple[str, ...], size: tuple[int, int, int]) -> Part:
     """Return the images of one folder as a part; labels are indices into `classes`."""
-    files, labels = [], []
-    for label, name in enumerate(classes):
-        folder = path / name
-        class_files = (
-            sorted(file for file in folder.iterdir() if file.suffix.lower() in _IMAGES) if folder.is_dir() else []
-        )
-        files += class_files
-        labels += [label] * len(class_files)
-    if not files:
+    labelled = [(file, label) for label, name in enumerate(classes) for file in _image_files(path / name)]
+    if not labelled:
         raise fail("A1102", f"there are no images in {path}")
-
-    return image_part(
-        EncodedImages(partial(_fetch, files), len(files), size), check_labels(str(path), np.array(labels))
-    )
+    files, labels = zip(*labelled, strict=True)
+    return image_part(_encoded(files, size), check_labels(str(path), np.array(labels)))

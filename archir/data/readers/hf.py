@@ -1,28 +1,144 @@
-"""Samples from the columns of a data set: texts and tokens, sounds, arrays named like the net's inputs, or a
-table.
+"""Data sets of the package `datasets`, by their name on the Hugging Face hub or from a local folder.
 
-With a target column, each row is a sample. Text without targets is joined into one long token sequence, in
-which the target of each token is the next one.
+A source is written `NAME` or a path, then optionally `@CONFIGURATION`, then optionally `#COLUMN` for the
+target. A net with a single image input requires one image column and one label column; for other nets,
+columns are texts, sounds, arrays or numbers. Only data are read: code that comes with a data set is not run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.data.inputs import Input, Inputs
-from archir.data.readers import sound, table, windows
-from archir.data.readers.source import Part, Source, classes_of
+from archir.data.inputs import Input, Inputs, image_shape
+from archir.data.readers import wav
+from archir.data.readers.csv import Columns, source_of_table
+from archir.data.readers.parquet import label_column
+from archir.data.readers.source import (
+    MAX_CLASSES,
+    EncodedImages,
+    Part,
+    Source,
+    check_labels,
+    classes_of,
+    image_part,
+    read_error,
+    require_package,
+    source,
+    split_targets,
+)
+from archir.data.readers.windows import token_windows
 from archir.diagnostics.errors import fail, join_names
 from archir.diagnostics.hints import suggest
 
-Columns = Mapping[str, Sequence[Any]]
-
+_TESTS = ("test", "validation", "valid", "val")
+"""Names of held-out splits, in order of preference."""
+_ERRORS = (OSError, ValueError, RuntimeError, KeyError, TypeError)
+"""Exceptions that the package `datasets` raises for missing or corrupt data sets."""
 IGNORED_CLASS = -1
 """Class number for missing target tokens, where a row is shorter than the net's input; losses ignore it."""
+
+
+@source("hf")
+def read(name: str, inputs: Inputs) -> Source:
+    """Read a data set; images are decoded on access.
+
+    Raises ArchError: A1101 (the data set cannot be loaded), A1102 (its columns do not fit the net), A1112 (the package
+    `datasets` is not installed).
+    """
+    datasets = require_package("datasets", "datasets", "Hugging Face data sets")
+    name, _, columns = name.partition("#")
+    _, targets = split_targets(f"#{columns}")
+    name, _, configuration = name.partition("@")
+    try:
+        if (Path(name) / "dataset_dict.json").is_file() or (Path(name) / "state.json").is_file():
+            loaded = datasets.load_from_disk(name)
+        else:
+            loaded = datasets.load_dataset(name, configuration or None)
+    except _ERRORS as error:
+        raise read_error(f"hf:{name}", error) from None
+    parts = dict(loaded) if isinstance(loaded, dict) else {"train": loaded}
+    if "train" not in parts:
+        raise fail("A1102", f"hf:{name} has no part `train`, but {join_names(list(parts))}")
+    test = next((parts[part] for part in _TESTS if part in parts), None)
+    features = parts["train"].features
+    if len(inputs) != 1 or not inputs[0].is_image or not _image_columns(datasets, features):
+        tables = [_other_columns(datasets, f"hf:{name}", part) for part in (parts["train"], test) if part is not None]
+        class_names = {
+            key: feature.names
+            for key, feature in features.items()
+            if isinstance(feature, datasets.ClassLabel) and feature.names
+        }
+        return source_of_columns(tables, inputs, targets, class_names, f"hf:{name}")
+    size = image_shape(inputs, f"`hf:{name}`")
+    label, names = _label_column(datasets, f"hf:{name}", features, targets[0] if targets else None)
+    parts_read = [
+        _image_part(datasets, f"hf:{name}", part, label, names, size)
+        for part in (parts["train"], test)
+        if part is not None
+    ]
+    return Source.of(parts_read, names or classes_of(*parts_read, are_labels=True))
+
+
+def _image_columns(datasets: Any, features: Any) -> list[str]:
+    """Return the names of the image columns."""
+    return [name for name, feature in features.items() if isinstance(feature, datasets.Image)]
+
+
+def _other_columns(datasets: Any, source_name: str, part: Any) -> dict[str, Sequence[Any]]:
+    """Return the cells of all columns except image columns; sounds stay encoded. Raises ArchError (A1101)."""
+    image_names = _image_columns(datasets, part.features)
+    cells: dict[str, Sequence[Any]] = {}
+    for name, feature in part.features.items():
+        if name not in image_names:
+            column = part.select_columns([name])
+            if isinstance(feature, datasets.Audio):
+                column = column.cast_column(name, datasets.Audio(decode=False))
+            try:
+                cells[name] = list(column[name])
+            except _ERRORS as error:
+                raise read_error(f"column `{name}` of {source_name}", error) from None
+    return cells
+
+
+def _label_column(datasets: Any, source_name: str, features: Any, column: str | None) -> tuple[str, tuple[str, ...]]:
+    """Return the label column and its class names, () if the data set has none."""
+    integer_columns = [
+        name for name, feature in features.items() if str(getattr(feature, "dtype", "")).startswith(("int", "uint"))
+    ]
+    label = label_column(source_name, integer_columns, column)
+    feature = features[label]
+    names = tuple(feature.names or ()) if isinstance(feature, datasets.ClassLabel) else ()
+    return label, names if len(names) <= MAX_CLASSES else ()
+
+
+def _image_part(
+    datasets: Any, source_name: str, part: Any, label: str, names: tuple[str, ...], size: tuple[int, int, int]
+) -> Part:
+    """Return one split of a data set, with its image and label columns, as a part. Raises ArchError (A1102)."""
+    images = _image_columns(datasets, part.features)
+    if len(images) != 1 or label not in part.features:
+        raise fail(
+            "A1102", f"{source_name} must have one column of images, and `{label}`, in each part: {join_names(images)}"
+        )
+    labels = check_labels(
+        f"column `{label}` of {source_name}", np.asarray(part.with_format("numpy")[label][:]), len(names) or None
+    )
+    encoded = part.select_columns(images).cast_column(images[0], datasets.Image(decode=False))
+
+    def fetch(row: int) -> tuple[str, bytes]:
+        image_name = f"image {row} of {source_name}"
+        try:
+            value = encoded[row][images[0]]
+            return image_name, value["bytes"] if value["bytes"] is not None else Path(value["path"]).read_bytes()
+        except _ERRORS as error:
+            raise fail("A1104", f"{image_name} cannot be read: {error}") from None
+
+    return image_part(EncodedImages(fetch, len(labels), size), labels)
 
 
 def source_of_columns(
@@ -65,10 +181,10 @@ def source_of_columns(
             targets = [] if texts is not None else targets
         if texts is not None and not targets:
             tokens = [_join_tokens(part[texts], f"`{texts}` of {source_name}") for part in parts]
-            return windows.token_windows(tokens, inputs[0], source_name)
+            return token_windows(tokens, inputs[0], source_name)
     column_of = {spec.name: _input_column(parts, spec, targets, len(inputs) == 1) for spec in inputs}
     if len(inputs) == 1 and None in column_of.values():
-        return table.source_of_table(parts, targets, source_name)
+        return source_of_table(parts, targets, source_name)
     if lacking := [name for name, column in column_of.items() if column is None]:
         hint = f"inputs are columns by their names: {_column_hint(columns)}"
         raise fail("A1102", f"{source_name} has no column for the input `{lacking[0]}`", None, hint)
@@ -91,7 +207,7 @@ def source_of_columns(
         for part in parts
     ]  # fmt: skip
     classes = tuple(names.get(targets[0]) or words[targets[0]] or ()) if len(targets) == 1 else ()
-    return Source(tables[0], tables[1] if len(tables) > 1 else None, classes or classes_of(*tables))
+    return Source.of(tables, classes or classes_of(*tables))
 
 
 def _column_hint(columns: Sequence[str]) -> str:
@@ -165,7 +281,7 @@ def _input_array(cells: Sequence[Any], spec: Input, display_name: str, rates: di
         return _pad_rows([_token_ids(cell, display_name) for cell in cells], spec.type.shape[0], 0)
     if len(cells) and _is_sound(cells[0]):
         return np.stack(
-            [sound.decode_sound(cell, spec, f"sound {row} of {display_name}", rates) for row, cell in enumerate(cells)]
+            [wav.decode_sound(cell, spec, f"sound {row} of {display_name}", rates) for row, cell in enumerate(cells)]
         )
     return _numeric_array(cells, display_name)
 

@@ -31,12 +31,18 @@ net planted() {
 """
 PLANTED = {"reach": "far", "bend": "bent", "gate": "open"}
 
+
+def alphas(rate: float) -> str:
+    """The line of a recipe with the optimizer of architecture parameters."""
+    return f'alphas = {{ kind = "adam", lr = {rate}, betas = [0.5, 0.999], schedule = "constant" }}\n'
+
+
 SETTINGS = {
-    "darts": (8, 2e-2, ""),
-    "gdas": (60, 3e-2, "alpha_warmup_epochs = 10, temperature = [5.0, 0.5]"),
-    "random": (1, 1, ""),
+    "darts": (8, alphas(2e-2)),
+    "gdas": (60, alphas(3e-2) + "options = { alpha_warmup_epochs = 10, temperature = [5.0, 0.5] }"),
+    "random": (1, ""),
 }
-"""By strategy: epochs, the rate of architecture parameters, options."""
+"""By strategy: epochs, and settings of the architecture parameters."""
 
 RECIPE = """
 space = "planted.arch"
@@ -51,8 +57,7 @@ name = "search"
 strategy = "{strategy}"
 training = {{ epochs = {epochs}, batch = 25 }}
 weights = {{ kind = "adam", lr = 1e-2, schedule = "constant" }}
-alphas = {{ kind = "adam", lr = {lr}, betas = [0.5, 0.999], schedule = "constant" }}
-options = {{ {options} }}
+{settings}
 """
 
 
@@ -71,9 +76,9 @@ def found(folder: Path, strategy: str, seed: int) -> dict[str, str]:
     folder.mkdir()
     (folder / "planted.arch").write_text(SPACE)
     npz(folder / "planted.npz", pairs(1000, 2 * seed), pairs(200, 2 * seed + 1))
-    epochs, lr, options = SETTINGS[strategy]
+    epochs, settings = SETTINGS[strategy]
     path = folder / "recipe.toml"
-    path.write_text(RECIPE.format(strategy=strategy, epochs=epochs, lr=lr, options=options))
+    path.write_text(RECIPE.format(strategy=strategy, epochs=epochs, settings=settings))
     overrides = {"seed": str(seed), "data.source": repr(str(folder / "planted.npz"))}
     backends.get("torch").search(path, folder / "run", overrides=overrides, device="cpu")
     choices: dict[str, str] = json.loads((folder / "run" / "best.json").read_text())["choices"]

@@ -206,13 +206,50 @@ def test_light_commands_load_no_framework(tmp_path: Path) -> None:
     assert run_alone(program, tmp_path) == "[]\n" * 6
 
 
-def test_compiling_loads_what_it_runs(tmp_path: Path) -> None:
-    """200 of archir's modules when this was written, where it was 452 before methods imported what only they need."""
-    (tmp_path / "net.arch").write_text("net n { input x: f32[3, 8, 8]\n output y = x |> conv(4) |> relu }")
+def imported_modules(folder: Path, *arguments: str) -> int:
+    """Return how many of archir's modules a command imports."""
     program = (
         "from archir.cli import main\n"
-        "try:\n    main(['compile', 'net.arch', '-o', 'net.onnx'], prog_name='archir')\n"
+        f"try:\n    main({list(arguments)!r}, prog_name='archir')\n"
         "except SystemExit as end:\n    assert not end.code, end.code\n"
         "print(sum(name.split('.')[0].startswith('archir') for name in sys.modules), file=sys.stderr)\n"
     )
-    assert int(run_alone(program, tmp_path).splitlines()[-1]) <= 210
+    return int(run_alone(program, folder).splitlines()[-1])
+
+
+def test_compile_imports_the_modules_that_it_needs(tmp_path: Path) -> None:
+    """There were 452 before methods imported what only they need, and registries the module of the name."""
+    (tmp_path / "net.arch").write_text("net n { input x: f32[3, 8, 8]\n output y = x |> conv(4) |> relu }")
+    assert imported_modules(tmp_path, "compile", "net.arch", "-o", "net.onnx") <= 200
+
+
+SPACE = """
+net tiny() {
+    input image: f32[1, 8, 8]
+    x = image |> choose op { near: conv(4), far: conv(4, dilation=2), none: identity }
+    output logits = x |> global_avg_pool |> linear(10)
+}
+"""
+PHASE = """
+[[phase]]
+strategy = "{0}"
+name = "{0}"
+training = {{ epochs = 1, batch = 256 }}
+weights = {{ kind = "sgd", lr = 0.1 }}
+"""
+SEARCHES = {
+    "shared weights": PHASE.format("spos")
+    + '[[phase]]\nname = "try"\nstrategy = "evolution"\nstart = { weights = "spos" }\noptions = { trials = 4 }\n',
+    "architecture parameters": PHASE.format("darts")
+    + 'alphas = { kind = "adam", lr = 3e-3 }\n'
+    + PHASE.format("train")
+    + 'start = { architecture = "darts" }\n',
+}
+
+
+@pytest.mark.parametrize("phases", SEARCHES.values(), ids=SEARCHES)
+def test_search_imports_the_modules_that_it_needs(phases: str, tmp_path: Path) -> None:
+    """There were 589 before; the second search exports its network, too."""
+    (tmp_path / "space.arch").write_text(SPACE)
+    (tmp_path / "recipe.toml").write_text(f'space = "space.arch"\nthreads = 1\n[data]\nsource = "digits"\n{phases}')
+    assert imported_modules(tmp_path, "search", "recipe.toml", "-o", "run", "--device", "cpu") <= 350

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
@@ -11,7 +12,7 @@ from torch import Tensor
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph, NodeId
 from archir.utils.settings import Count, ListAsTuple, NonNegative
-from archir_torch.data import Data
+from archir_torch.data import Data, Split
 from archir_torch.objectives.measures import TopAccuracy
 from archir_torch.objectives.objective import Batch, Outputs, objective, output_node, output_shape
 from archir_torch.objectives.supervised import (
@@ -67,7 +68,7 @@ class Classification(Supervised):
             raise target_error(
                 f"classes are integers, one for each sample, and targets are {describe_target(labels)}",
                 span,
-                _other_objective_hint(labels),
+                _other_objective_hint(data.train),
             )
         if int(labels.min()) < 0:
             raise target_error(
@@ -113,7 +114,19 @@ class Classification(Supervised):
 _NEGATIVE_HINT = "-1 often marks samples without a label: leave these samples out"
 
 
-def _other_objective_hint(target: Tensor) -> str:
+def _other_objective_hint(samples: Split) -> str:
     """Return the hint that names a suitable objective for targets that are not class labels."""
-    kind = "regression" if target.is_floating_point() else {2: "multilabel"}.get(target.dim(), "segmentation")
-    return f'these are targets for objective = {{ kind = "{kind}" }}'
+    target, inputs = samples.labels, samples.pixels
+    kind = "segmentation"
+    if target.is_floating_point():
+        kind = "regression"
+    elif (
+        target.dim() == 2
+        and isinstance(inputs, Tensor)
+        and inputs.shape == target.shape
+        and not inputs.is_floating_point()
+    ):
+        kind = "next_token" if torch.equal(inputs[:, 1:], target[:, :-1]) else "tagging"
+    elif target.dim() == 2:
+        kind = "multilabel"
+    return f'these are targets for objective = {{ kind = "{kind}" }}, or `--objective {kind}`'

@@ -75,6 +75,8 @@ WRONG: dict[str, tuple[str, Any, dict[str, Any], str]] = {
     "labels below 0": (row(2), (X, LABELS - 1), {}, "A1116.*targets hold -1.*without a label"),
     "several labels for one": (row(2), (X, np.stack([LABELS] * 2, 1)), {}, "A1116.*multilabel"),
     "masks for labels": (IMAGE, (IMAGES, MASKS), {}, "A1116.*segmentation"),
+    "tags for labels": (TEXT, (TOKENS, TOKENS % 2), {}, "A1116.*`--objective tagging`"),
+    "tokens to come for labels": (TEXT, (TOKENS, np.roll(TOKENS, -1, 1)), {}, "A1116.*`--objective next_token`"),
     "no targets": (row(2), X, {}, "A1116.*no targets"),
     "more classes than outputs": (row(2), (X, np.arange(20) % 5), {}, "A1108.*5 classes.*`y` of `row` has 2"),
     "one label for several": (row(2), (X, LABELS), {"kind": "multilabel"}, "A1116.*zeros and ones.*classification"),

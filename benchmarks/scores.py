@@ -20,8 +20,8 @@ import torch
 from measure import Table, machine
 
 import archir
+from archir.recipes.job import read_supernet
 from archir.recipes.spaces import space_of
-from archir.recipes.start_weights import read_supernet
 from archir.reuse.specializing import find_supernet
 from archir.spaces.architecture import Architecture
 from archir.spaces.completion import largest

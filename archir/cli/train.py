@@ -25,7 +25,7 @@ from archir.diagnostics.work import MAX_THREADS
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
 from archir.passes.cost import cost
-from archir.recipes import plugins, start_weights
+from archir.recipes import external_files, plugins
 from archir.recipes.parsing import parse
 from archir.recipes.recipe import Phase
 from archir.recipes.spaces import space_of
@@ -203,9 +203,9 @@ def train_command(
         raise
     if not is_main_process:
         return
-    earlier_data = [] if weights is None else start_weights.trained_on(train_folder.weights_of(weights))
+    earlier_data = [] if weights is None else external_files.trained_on(train_folder.weights_of(weights))
     provenance = (
-        {} if earlier_data is None else {start_weights.DATA_KEY: json.dumps([*dict.fromkeys([data, *earlier_data])])}
+        {} if earlier_data is None else {external_files.DATA_KEY: json.dumps([*dict.fromkeys([data, *earlier_data])])}
     )
     torch.save(module, output / train_folder.WEIGHTS, {"net": graph.name, **provenance})
     facts = {

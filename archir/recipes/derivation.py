@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from archir.diagnostics.errors import ArchError, Diagnostic, fail
+from archir.diagnostics.errors import ArchError, fail
 from archir.diagrams.conditions import if_else
-from archir.diagrams.diagram import Choice, Value, make_diagram
+from archir.diagrams.diagram import Value, make_diagram
 from archir.diagrams.lifting import lift
-from archir.recipes.open_choices import label_hint
 from archir.recipes.recipe import Derive, SkipLimit
 from archir.spaces.architecture import Architecture
 from archir.spaces.derive import check_derivable, derive
 from archir.spaces.space import Space
-from archir.utils.settings import SpanOf
 
 Probabilities = Mapping[str, Sequence[float]]
 """Probabilities of each choice's alternatives, by choice path."""
@@ -49,36 +47,6 @@ def derive_limited(space: Space, probabilities: Probabilities, settings: Derive)
         _, path, label = min(limited)
         choice = next(choice for choice in space.choices if choice.path == path)
         strengths[path][choice.alternatives.index(label)] = 0.0
-
-
-def check_labels(choices: Sequence[Choice], settings: Derive, prefix: str, span_of: SpanOf) -> None:
-    """Raise ArchError (A2204) for labels in derivation settings that are not an alternative of any searched choice.
-
-    `prefix` starts each message; `span_of` maps a setting's path to its span in the recipe.
-    """
-    excluded = {str(label) for choice in choices for label in choice.alternatives}
-    counted = {
-        label
-        for choice_with_labels in choices
-        if choice_with_labels.k is None
-        for label in choice_with_labels.alternatives
-        if isinstance(label, str)
-    }
-    limited = () if settings.limit is None else settings.limit.labels
-    problems = []
-    for setting, labels, allowed in (
-        (("exclude",), settings.exclude, excluded),
-        (("limit", "labels"), limited, counted),
-    ):
-        for position, label in enumerate(labels):
-            if label not in allowed:
-                name = ".".join(("derive", *setting))
-                text = f"{prefix}`{name}` has `{label}`, but no searched choice has such an alternative"
-                problems.append(
-                    Diagnostic("A2204", text, span_of((*setting, position)), label_hint(label, sorted(allowed)))
-                )
-    if problems:
-        raise ArchError(*problems)
 
 
 def check_nonempty(space: Space, settings: Derive) -> None:

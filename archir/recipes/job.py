@@ -1,4 +1,5 @@
-"""Input (`Job`) and output (`Outcome`) of a strategy, independent of the backend that trains and scores.
+"""Input (`Job`) and output (`Outcome`) of a strategy, independent of the backend that trains and scores; outcomes as
+files of a run.
 
 Type variables: `Images` is the data type on which a backend trains, `Tensor` the type of its weights.
 """
@@ -7,15 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from archir.backends.weight_names import RenamedWeights
+from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
+from archir.ir.serial import from_json, to_json
+from archir.recipes.open_choices import OpenSpace
 from archir.recipes.recipe import Phase
-from archir.recipes.supernet import SupernetRecord
-from archir.runs import Trial
+from archir.runs import Run, Trial
+from archir.runs.folder import SUPERNET, WEIGHTS
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 
@@ -61,6 +65,48 @@ class Trials:
 def _trial_key(architecture: Mapping[str, Any], budget: float) -> str:
     """Return a lookup key for a trial: its architecture and budget as JSON."""
     return json.dumps([architecture, budget], sort_keys=True)
+
+
+Sharing = Literal["heads", "leading"]
+"""Which channels a smaller attention uses: the first channels of each head (`heads`), or the first of all
+channels (`leading`)."""
+
+
+@dataclass(frozen=True)
+class SupernetRecord:
+    """Graph of a supernet as JSON, its weight sharing, and the labels of choices that were fixed during training."""
+
+    graph: Mapping[str, Any]
+    sharing: Sharing
+    fixed: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, opened: OpenSpace, graph: Graph, sharing: Sharing) -> SupernetRecord:
+        """Return the record for a supernet with this graph, trained on the open choices of a space."""
+        labels = {
+            c.path: c.label(opened.fixed_outcomes[c.path])
+            for c in opened.full_space.choices
+            if c.path in opened.fixed_outcomes
+        }
+        return cls(to_json(graph), sharing, labels)
+
+    def check(self, architecture: Architecture) -> None:
+        """Raise ArchError (A2209) if an architecture has another label for a choice that was fixed during training."""
+        for path, label in architecture.items():
+            if path in self.fixed and self.fixed[path] != label:
+                text = f"the supernet was trained with `{path}` = {self.fixed[path]}, not {label}"
+                raise fail(
+                    "A2209", text, None, "fix the choice at the same alternative, or open it when training the supernet"
+                )
+
+    def to_supernet(self, graph: Graph, architecture: Architecture) -> Architecture:
+        """Convert an architecture of the full space to one of the supernet's space, which has the given graph.
+
+        Raises ArchError: A2209 (it differs in a choice that was fixed during training), A1004 or A1008 (it is not an
+        architecture of the supernet).
+        """
+        self.check(architecture)
+        return Space(graph).from_outcomes(architecture.outcomes)
 
 
 @dataclass(frozen=True)
@@ -111,3 +157,46 @@ class Outcome(Generic[Tensor]):
     """Supernet to which `weights` belong; None if they belong to no supernet."""
     files: Mapping[str, str | bytes] = field(default_factory=dict)
     """Additional files of the phase, by name within its folder."""
+
+
+def outcome_files(phase: str, outcome: Outcome[Any], weights: bytes) -> dict[str, str | bytes]:
+    """Convert an outcome to files by name; `weights` are already serialised by the training backend."""
+    base = f"phases/{phase}/"
+    files: dict[str, str | bytes] = {f"{base}{WEIGHTS}": weights}
+    if outcome.architecture is not None:
+        files[f"{base}architecture.json"] = outcome.architecture.to_json()
+    if outcome.alphas is not None:
+        alphas = {"logits": outcome.alphas, "history": outcome.history}
+        files[f"{base}alphas.json"] = json.dumps(alphas) + "\n"
+    if outcome.supernet is not None:
+        files[f"{base}{SUPERNET}"] = json.dumps(asdict(outcome.supernet)) + "\n"
+    if outcome.network is not None:
+        files[f"{base}network.json"] = json.dumps(to_json(outcome.network)) + "\n"
+    return {**files, **{base + name: content for name, content in outcome.files.items()}}
+
+
+def read_outcome(
+    run: Run, phase: str, space: Space, weights: Callable[[bytes], Mapping[str, Tensor]]
+) -> Outcome[Tensor]:
+    """Read the outcome of a finished phase; `weights` deserialises the backend's weights file."""
+    base = f"phases/{phase}/"
+
+    def content(file: str) -> bytes | None:
+        """Return the content of a file of the phase; None if it does not exist."""
+        return run.content(base + file) if base + file in run.entries else None
+
+    labels, alphas, network = content("architecture.json"), content("alphas.json"), content("network.json")
+    stored = json.loads(alphas) if alphas is not None else {"logits": None, "history": {}}
+    return Outcome(
+        architecture=space.architecture(json.loads(labels)["choices"]) if labels is not None else None,
+        alphas=stored["logits"],
+        history=stored["history"],
+        network=from_json(json.loads(network)) if network is not None else None,
+        weights=weights(content(WEIGHTS) or b""),
+        supernet=read_supernet(run, base + SUPERNET),
+    )
+
+
+def read_supernet(run: Run, name: str) -> SupernetRecord | None:
+    """Read a supernet record from a file of a run; None if there is no such file."""
+    return SupernetRecord(**json.loads(run.content(name))) if name in run.entries else None

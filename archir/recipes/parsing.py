@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,6 +12,8 @@ from archir.diagnostics.errors import ArchError, Diagnostic, fail
 from archir.diagnostics.hints import suggest
 from archir.language.file_kinds import require_kind
 from archir.recipes.recipe import Phase, Recipe, Start, is_external
+from archir.runs import Run
+from archir.runs.folder import OVERRIDES, RECIPE
 from archir.utils import toml
 from archir.utils.files import read_bytes
 from archir.utils.settings import RENAMED, parse_settings
@@ -52,6 +55,17 @@ def parse(text: str, name: str = "<recipe>", overrides: Mapping[str, str] | None
         except ArchError as error:
             raise ArchError(*(_phase_hint(diagnostic, document) for diagnostic in error.diagnostics)) from None
     return RecipeFile(recipe, document)
+
+
+def recipe_of_run(run: Run) -> RecipeFile:
+    """Return the recipe of a run, with its overrides applied."""
+    return parse(run.content(RECIPE).decode(), RECIPE, json.loads(run.content(OVERRIDES)))
+
+
+def open_run(source: str) -> tuple[Run, str]:
+    """Open the run in `RUN` or `RUN:PHASE`; return it and the name of the phase, "" if none is named."""
+    folder, colon, phase = source.rpartition(":")
+    return Run.open(Path(folder if colon else source)), phase if colon else ""
 
 
 def _validate(document: Document) -> Recipe:

@@ -11,8 +11,9 @@ from archir.ir.serial import to_json
 from archir.language.source import to_source
 from archir.passes.cost import cost
 from archir.pictures import picture
-from archir.recipes import start_weights
+from archir.recipes.external_files import describe_training_data
 from archir.recipes.job import Outcome, Tensor
+from archir.recipes.parsing import recipe_of_run
 from archir.recipes.recipe import Phase, Recipe
 from archir.recipes.spaces import space_of
 from archir.runs import Run
@@ -129,7 +130,7 @@ def _report(
 ) -> Report:  # fmt: skip
     """Build the report: results, learning curves, architecture parameters over time, trials, and the last network."""
     network = next((o.network for o in reversed(list(outcomes.values())) if o.network is not None), None)
-    document = start_weights.recipe_of_run(run).document
+    document = recipe_of_run(run).document
     facts: dict[str, Mapping[str, Any]] = {}
     if network is not None:
         facts["Network"] = {name: f"{number:,}" for name, number in vars(cost(network)).items()}
@@ -186,7 +187,7 @@ def _headline(run: Run, recipe: Recipe, summary: Mapping[str, Any]) -> dict[str,
             result[f"validation {measure.replace('_', ' ')} of {phase.name} (used for selection)"] = format_metric(
                 measure, value
             )
-        if (seen := start_weights.describe_training_data(run, recipe, phase)) is not None:
+        if (seen := describe_training_data(run, recipe, phase)) is not None:
             result[f"what the weights that {phase.name} starts from were trained on"] = seen
     if _has(run, name, SPLITS):
         splits = json.loads(run.content(f"phases/{name}/{SPLITS}"))["splits"]

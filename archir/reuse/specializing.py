@@ -14,10 +14,10 @@ from typing import Any
 
 from archir.diagnostics.errors import fail, join_names
 from archir.recipes import plugins
+from archir.recipes.job import SupernetRecord, read_supernet
+from archir.recipes.parsing import open_run, recipe_of_run
 from archir.recipes.recipe import Phase
 from archir.recipes.spaces import space_of
-from archir.recipes.start_weights import read_supernet, recipe_of_run
-from archir.recipes.supernet import SupernetRecord
 from archir.runs import Run
 from archir.runs.folder import SUPERNET
 from archir.spaces.space import Space
@@ -153,19 +153,18 @@ def evolution(trials: int, **scorer: Any) -> dict[str, Any]:
 def find_supernet(source: str) -> tuple[Run, Phase, SupernetRecord]:
     """Open a run; return it, its phase that trained the supernet, and the supernet's record. Raises ArchError
     (A2207)."""
-    place, colon, which = source.rpartition(":")
-    run = Run.open(Path(place if colon else source))
+    run, which = open_run(source)
     phases = recipe_of_run(run).recipe.phase
     supernets = {phase.name: read_supernet(run, f"phases/{phase.name}/{SUPERNET}") for phase in phases}
     with_supernet = [name for name, supernet in supernets.items() if supernet is not None]
-    matching = [phase for phase in phases if phase.name in with_supernet and (not colon or phase.name == which)]
+    matching = [phase for phase in phases if phase.name in with_supernet and which in ("", phase.name)]
     if not matching:
         hint = (
             f"phases with a supernet there: {join_names(with_supernet)}"
             if with_supernet
             else "`spos`, `sandwich` and `fair` train one"
         )
-        raise fail("A2207", f"{run.folder} has no supernet{f' of a phase `{which}`' if colon else ''}", None, hint)
+        raise fail("A2207", f"{run.folder} has no supernet{f' of a phase `{which}`' if which else ''}", None, hint)
     supernet = supernets[matching[-1].name]
     assert supernet is not None
     return run, matching[-1], supernet

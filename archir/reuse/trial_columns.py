@@ -8,8 +8,8 @@ from typing import Any
 from archir.diagnostics.errors import fail, join_names
 from archir.diagnostics.escaping import escape_to_line
 from archir.recipes import plugins
+from archir.recipes.parsing import recipe_of_run
 from archir.recipes.spaces import space_of
-from archir.recipes.start_weights import recipe_of_run
 from archir.runs import Run
 from archir.utils.frames import Tabular
 

@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import exp, fsum, log
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from archir.diagnostics.errors import fail, join_names
 from archir.language.elaboration.cost_calls import is_cost
-from archir.recipes.start_weights import recipe_of_run
+from archir.recipes.parsing import open_run, recipe_of_run
 from archir.runs import Run, Trial
 from archir.runs.folder import OBJECTIVE
 from archir.scoring.fitting import DIGITS, fit_scores
@@ -38,7 +37,7 @@ def scores_from_logits(source: str, space: Space) -> Scores:
     The architecture with the greatest score is the most likely one. `source` is a run, or `RUN:PHASE`. The score of a
     subset of alternatives is the sum of their log probabilities. Raises ArchError (A3324).
     """
-    run, phase_name = _open_source(source)
+    run, phase_name = open_run(source)
     phases = [phase for phase in run.phases() if f"phases/{phase.name}/alphas.json" in run.entries]
     names = [phase.name for phase in phases if phase_name in ("", phase.name)]
     if not names:
@@ -81,7 +80,7 @@ def scores_from_run(source: str, space: Space, score: str, pairs: bool = False) 
     better; losses and errors are negated. `source` is a run, or `RUN:PHASE`; the default is the last phase with trials.
     Raises ArchError (A3323, A3324).
     """
-    run, phase_name = _open_source(source)
+    run, phase_name = open_run(source)
     phases = [(phase, run.phase(phase.name).trials()) for phase in recipe_of_run(run).recipe.phase]
     matching = [entry for entry in phases if entry[1] and phase_name in ("", entry[0].name)]
     if not matching:
@@ -197,12 +196,6 @@ def _log_softmax(row: Sequence[Any]) -> list[Fraction]:
     maximum = max(row)
     total = fsum(exp(logit - maximum) for logit in row)
     return [Fraction(f"{log(max(exp(logit - maximum) / total, MIN_STRENGTH)):.{DIGITS}g}") for logit in row]
-
-
-def _open_source(source: str) -> tuple[Run, str]:
-    """Open the run in `RUN:PHASE` or `RUN`; return it and the name of the phase, which is empty if not given."""
-    run_path, colon, phase_name = source.rpartition(":")
-    return (Run.open(Path(run_path)), phase_name) if colon else (Run.open(Path(source)), "")
 
 
 def _phase_text(phase_name: str) -> str:

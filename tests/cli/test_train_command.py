@@ -16,7 +16,7 @@ from torch import Tensor
 import archir
 from archir import __main__ as program
 from archir.diagnostics.errors import ArchError
-from archir.recipes.start_weights import trained_on
+from archir.recipes.external_files import trained_on
 from archir.runs import Run
 from archir_torch.training import checkpoint_folder
 from tests.cli.test_cli import run

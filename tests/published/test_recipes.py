@@ -19,11 +19,11 @@ import archir
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.passes.expose import expose
+from archir.recipes.job import SupernetRecord
 from archir.recipes.open_choices import fix_choices
 from archir.recipes.parsing import read
 from archir.recipes.recipe import Recipe
 from archir.recipes.spaces import space_of
-from archir.recipes.supernet import SupernetRecord
 from archir.runs import Run, Trial
 from archir.spaces.architecture import Architecture
 from archir_torch.data import load

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import archir
 from archir.diagnostics.errors import ArchError
+from archir.recipes.job import SupernetRecord
 from archir.recipes.open_choices import fix_choices
-from archir.recipes.supernet import SupernetRecord
 from archir.search import variation
 from archir.spaces.completion import complete, largest, smallest
 from archir.spaces.path_sampling import fair, single

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
 
 from archir import backends
+from archir.recipes.external_files import TEACHER
 from archir.recipes.recipe import Phase, Recipe
-from archir.reuse.teachers import TEACHER
 from archir.tools.mcp.architecture_schema import Schema
 
 DIALECT = "http://json-schema.org/draft-07/schema#"

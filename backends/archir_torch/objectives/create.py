@@ -11,7 +11,7 @@ from typing import Any
 from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.hints import suggest
 from archir.plugins import loading
-from archir.reuse.teachers import TEACHER
+from archir.recipes.external_files import TEACHER
 from archir.utils.settings import SpanOf, parse_settings
 from archir_torch.objectives.objective import OBJECTIVES, Objective
 

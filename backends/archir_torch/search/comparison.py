@@ -4,7 +4,7 @@ of a phase."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from archir.diagnostics.errors import fail, join_names
 from archir.diagnostics.hints import suggest
@@ -12,10 +12,12 @@ from archir.language.elaboration.cost_calls import is_cost
 from archir.recipes.trials import TABLE, TrialOptions
 from archir.search.objectives import objective as aim
 from archir.spaces.space import Space
-from archir.tabular.results import Results
 from archir_torch.objectives import Objective
 from archir_torch.search.job import Job
 from archir_torch.search.task import objective_of
+
+if TYPE_CHECKING:  # few recipes look results up
+    from archir.tabular.results import Results
 
 Options = TypeVar("Options", bound=TrialOptions)
 
@@ -55,7 +57,7 @@ def with_default_objectives(options: Options, objective: ComparisonSource) -> Op
         value = getattr(options, name, None)
         if value is not None and name not in set_fields:
             update[name] = _replace_default(value, default)
-    if isinstance(objective, Results):
+    if not isinstance(objective, Objective):
         update["scorer"] = options.scorer.model_copy(update={"kind": TABLE})
     elif "score" not in options.scorer.model_fields_set:
         update["scorer"] = options.scorer.model_copy(update={"score": objective.criterion})
@@ -74,7 +76,7 @@ def check_objectives(options: TrialOptions, field: str, objective: Objective | R
 
     Raises ArchError (A2502) for a name that is neither a score of the scorer nor a cost.
     """
-    match TABLE if isinstance(objective, Results) else options.scorer.kind:
+    match options.scorer.kind if isinstance(objective, Objective) else TABLE:
         case "table":
             scores: Sequence[str] = [*objective.directions]
         case "proxies":

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from archir.backends.weight_names import RenamedWeights
 from archir.diagnostics.errors import ArchError, fail, join_names
 from archir.ir.serial import from_json
-from archir.recipes.supernet import SupernetRecord
+from archir.recipes.job import SupernetRecord
 from archir.spaces.architecture import Architecture
 from archir_torch.lowering.weights import shapes
 from archir_torch.reuse.start import make_merging

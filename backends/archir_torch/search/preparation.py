@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,18 +17,23 @@ from archir.data.sources import origin
 from archir.diagnostics.errors import ArchError, fail
 from archir.passes.expose import expose
 from archir.plugins import loading
-from archir.recipes import division, plugins, start_weights
-from archir.recipes import tables as reading
-from archir.recipes.parsing import RecipeFile, parse, read
+from archir.recipes import external_files, plugins
+from archir.recipes.checks import (
+    CheckedPhase,
+    check_executor,
+    check_phase,
+    check_same_split,
+    check_tables,
+    first_changed_phase,
+)
+from archir.recipes.parsing import RecipeFile, parse, read, recipe_of_run
 from archir.recipes.recipe import DataSettings, Evaluate, Phase, Recipe
 from archir.recipes.spaces import check_parameters, files_of, space_of
 from archir.recipes.trials import TrialOptions
-from archir.reuse.teachers import teacher_files
 from archir.runs import Run, environment
 from archir.runs.folder import WEIGHTS, Content, copied_scores_path
 from archir.spaces.scores import read as read_scores
 from archir.spaces.space import Space
-from archir.tabular.results import Results
 from archir.utils.settings import parse_settings
 from archir_torch.data import Data, load
 from archir_torch.lowering.weights import read_weights
@@ -40,6 +45,9 @@ from archir_torch.search import comparison
 from archir_torch.search.job import STRATEGIES, kind_of, uses_all_samples
 from archir_torch.search.scoring import check_proxies
 from archir_torch.search.task import objective_of
+
+if TYPE_CHECKING:  # few recipes look results up
+    from archir.tabular.results import Results
 
 RECIPE, OVERRIDES, SPACE = "recipe.toml", "overrides.json", "space"
 
@@ -100,11 +108,11 @@ def begin_search(
         with with_span(*place):
             space_of(recipe, phase, path.parent, spaces)
         with with_span("phase", number, "start", "weights"):
-            extra_files |= start_weights.external_weights(recipe, phase, path.parent, uses_all_samples)
+            extra_files |= external_files.external_weights(recipe, phase, path.parent, uses_all_samples)
             if phase.start.map is not None:
                 _check_map(phase, path.parent)
         with with_span("phase", number, "also"):
-            extra_files |= teacher_files(phase, path.parent)
+            extra_files |= external_files.teacher_files(phase, path.parent)
         scores = phase.options.get("maximize", "")
         if isinstance(scores, str) and scores.endswith(".json"):
             with with_span("phase", number, "options", "maximize"):
@@ -119,7 +127,7 @@ def begin_search(
         path.parent,
         spaces,
         executor,
-        lambda table, space: reading.results_from_files(table, path.parent, space),
+        lambda table, space: external_files.results_from_files(table, path.parent, space),
         missing,
     )
     inputs: dict[str, Content] = {
@@ -151,9 +159,9 @@ def _table_files(recipe_file: RecipeFile, folder: Path) -> dict[str, Path]:
 
     Raises ArchError (A2253).
     """
-    STRATEGIES.check_tables(recipe_file)
+    check_tables(STRATEGIES, recipe_file)
     tables = (STRATEGIES.table_of(recipe_file.recipe, phase) for phase in recipe_file.recipe.phase)
-    return {name: file for table in tables if table for name, file in reading.table_files(table, folder).items()}
+    return {name: file for table in tables if table for name, file in external_files.table_files(table, folder).items()}
 
 
 def _check_map(phase: Phase, folder: Path) -> None:
@@ -180,12 +188,12 @@ def _check_phases(
         if phase.start.order is not None:
             with with_span("phase", number, "start", "order"):
                 measure_of(phase.start.order)
-        STRATEGIES.check(recipe_file, number, space_of(recipe, phase, folder, spaces), check_objective, executor)
-        options = parse_settings(kind_of(phase).options, phase.options)
-        if isinstance(options, TrialOptions):
-            check_proxies(options.scorer, recipe_file.document.span_below("phase", number, "options", "scorer"))
-    STRATEGIES.check_executor(recipe, executor)
-    division.check_same_split(recipe_file, uses_all_samples)
+        checked = CheckedPhase(STRATEGIES, recipe_file, number, space_of(recipe, phase, folder, spaces))
+        check_phase(checked, check_objective, executor)
+        if isinstance(checked.options, TrialOptions):
+            check_proxies(checked.options.scorer, recipe_file.document.span_below("phase", number, "options", "scorer"))
+    check_executor(STRATEGIES, recipe, executor)
+    check_same_split(recipe_file, uses_all_samples)
     loaded: dict[Any, Data] = {}
     for number, phase in reversed(phases):  # in reverse order, so that the data of the first phase stay loaded
         space = space_of(recipe, phase, folder, spaces)
@@ -259,7 +267,7 @@ def _extend(search: PreparedSearch, settings: Mapping[str, str]) -> PreparedSear
     overrides = {**json.loads(run.content(OVERRIDES)), **settings}
     recipe_file = parse(run.content(RECIPE).decode(), RECIPE, overrides)
     recipe = recipe_file.recipe
-    first = STRATEGIES.first_changed_phase(search.recipe, recipe)
+    first = first_changed_phase(STRATEGIES, search.recipe, recipe)
     if first is None:
         return search
     loaded = _check_phases(
@@ -267,7 +275,7 @@ def _extend(search: PreparedSearch, settings: Mapping[str, str]) -> PreparedSear
         search.folder,
         search.spaces,
         search.executor,
-        lambda table, space: reading.results_from_run(run, table, space),
+        lambda table, space: external_files.results_from_run(run, table, space),
     )
     files = {OVERRIDES: json.dumps(overrides, indent=1) + "\n"}
     run.extend(settings, [phase.name for phase in recipe.phase[first:]], files)
@@ -280,17 +288,12 @@ def search_of_run(run: Run, device: str, options: Sequence[str] = ()) -> Prepare
     Raises ArchError and closes the run if it has no recipe, or needs plugins that are not loaded (A3105).
     """
     try:
-        recipe = recipe_file_of(run).recipe
+        recipe = recipe_of_run(run).recipe
         plugins.require_loaded(recipe, run, options)
         return PreparedSearch(recipe, run, run.folder / SPACE, device)
     except BaseException:
         run.close()
         raise
-
-
-def recipe_file_of(run: Run) -> RecipeFile:
-    """Return the recipe of a run with the source spans of its settings."""
-    return parse(run.content(RECIPE).decode(), RECIPE, json.loads(run.content(OVERRIDES)))
 
 
 def load_images(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings, space: Space) -> dict[Any, Data]:

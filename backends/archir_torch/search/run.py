@@ -16,14 +16,13 @@ from torch import Tensor
 
 from archir.diagnostics.errors import ArchError, Interrupted, fail
 from archir.plugins import loading
-from archir.recipes import division, plugins, results, start_weights
-from archir.recipes import tables as reading
-from archir.recipes.job import Trials
-from archir.recipes.outcomes import outcome_files, read_outcome
-from archir.recipes.parsing import RecipeFile, read
+from archir.recipes import external_files, plugins, results
+from archir.recipes.checks import CheckedPhase, before_searches
+from archir.recipes.external_files import with_teacher_files
+from archir.recipes.job import Trials, outcome_files, read_outcome, read_supernet
+from archir.recipes.parsing import RecipeFile, read, recipe_of_run
 from archir.recipes.recipe import DataSettings, Phase, is_external
 from archir.recipes.spaces import space_of
-from archir.reuse.teachers import with_teacher_files
 from archir.runs import Run, Trial
 from archir.runs.folder import OBJECTIVE
 from archir.runs.run import Phase as PhaseRecord
@@ -38,7 +37,6 @@ from archir_torch.search.preparation import (
     PreparedSearch,
     begin_search,
     load_images,
-    recipe_file_of,
     resume_search,
     search_of_run,
 )
@@ -101,7 +99,7 @@ def dry_run(
         search = begin_search(recipe, Path(folder) / "run", overrides, device, executor, trust_code)
         with search.run, torch_threads(search.recipe.threads):
             _check_external_starts(search)
-            recipe_file = recipe_file_of(search.run)
+            recipe_file = recipe_of_run(search.run)
             return {
                 phase.name: _describe_phase(search, recipe_file, number)
                 for number, phase in enumerate(recipe_file.recipe.phase)
@@ -117,14 +115,14 @@ def _describe_phase(search: PreparedSearch, recipe_file: RecipeFile, number: int
     """
     phase = recipe_file.recipe.phase[number]
     space = space_of(recipe_file.recipe, phase, search.folder, search.spaces)
-    open_space = STRATEGIES.open_space(recipe_file, number, space)
+    open_space = CheckedPhase(STRATEGIES, recipe_file, number, space).open_space
     searched = 1 if uses_all_samples(phase) else open_space.satisfying
     bounded = open_space.has_cost_bounds or "where" in phase.options or phase.start.architecture is not None
     more: dict[str, object] = {}
     if number in search.missing_modules:
         more["not_looked_at"] = search.missing_modules[number]
     elif (table := STRATEGIES.table_of(search.recipe, phase)) is not None:
-        results_read = reading.results_from_run(search.run, table, space)
+        results_read = external_files.results_from_run(search.run, table, space)
         more["results"] = {
             "architectures": len(results_read),
             "rows": results_read.row_count,
@@ -241,7 +239,7 @@ def _at_strategy(search: PreparedSearch, phase: Phase) -> Iterator[None]:
         yield
     except ArchError as error:
         path = ("phase", search.recipe.phase.index(phase), "strategy")
-        span = recipe_file_of(search.run).document.span(path)
+        span = recipe_of_run(search.run).document.span(path)
         located = (
             replace(diagnostic, span=diagnostic.span or span) if diagnostic.code.startswith("A22") else diagnostic
             for diagnostic in error.diagnostics
@@ -264,21 +262,21 @@ def _create_job(search: PreparedSearch, phase: Phase, space: Space, outcomes: Ma
     )
     phase = phase.model_copy(update={"objective": first, "also": tuple(also)})
     earlier = {kind: outcomes[name] for kind, name in start.phases.items() if name in outcomes and kind != "trials"}
-    weights, supernet = start_weights.start_files(search.recipe, phase)
+    weights, supernet = external_files.start_files(search.recipe, phase)
     renamed = None
     if start.weights is not None and weights in search.run.entries:
         tensors = load_tensors(search.run.content(weights))
         if start.map is not None:
-            renamed = start_weights.renamed_weights(search.run, phase, tensors)
+            renamed = external_files.renamed_weights(search.run, phase, tensors)
             tensors = {ours: tensors[theirs] for ours, theirs in renamed.file_names.items()}
-        earlier["weights"] = Outcome(weights=tensors, supernet=start_weights.read_supernet(search.run, supernet))
+        earlier["weights"] = Outcome(weights=tensors, supernet=read_supernet(search.run, supernet))
     for kind, outcome in earlier.items():
         if getattr(outcome, kind) in (None, {}):
             raise fail("A2207", f"phase `{phase.name}`: `{getattr(start, kind)}` has no {kind} to start from")
     table = STRATEGIES.table_of(search.recipe, phase)
-    results = None if table is None else reading.results_from_run(search.run, table, space)
+    results = None if table is None else external_files.results_from_run(search.run, table, space)
     data = _load_data(search, phase.name, settings, space) if results is None else Data.empty()
-    if results is None and phase.name in division.before_searches(search.recipe, uses_all_samples):
+    if results is None and phase.name in before_searches(search.recipe, uses_all_samples):
         data = replace(data, train=data.halves()[0])
     architecture = earlier["architecture"].architecture if "architecture" in earlier else None
     return Job(

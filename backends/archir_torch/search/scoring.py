@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,15 +18,14 @@ from archir.diagnostics.errors import fail
 from archir.ir.serial import from_json
 from archir.passes.resize import with_input_sizes
 from archir.plugins import loading
+from archir.recipes.job import SupernetRecord
 from archir.recipes.recipe import Phase
-from archir.recipes.supernet import SupernetRecord
 from archir.recipes.training import Augment
 from archir.recipes.trials import Scorer, scorer
 from archir.runs import Trial
 from archir.search.signals import keep_outer_handlers
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
-from archir.tabular.results import Results
 from archir.utils.seeds import derive_seed
 from archir.utils.settings import Settings, SpanOf, no_span, parse_settings
 from archir_torch.data import Data, Split
@@ -42,6 +41,9 @@ from archir_torch.supernet.network import extract
 from archir_torch.training import loop
 from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.recalibration import recalibrate
+
+if TYPE_CHECKING:  # few recipes look results up
+    from archir.tabular.results import Results
 
 
 @dataclass(frozen=True)

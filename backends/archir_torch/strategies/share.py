@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import torch
 
 from archir.diagnostics.errors import ArchError, Diagnostic
+from archir.recipes.job import SupernetRecord
 from archir.recipes.open_choices import fix_choices
 from archir.recipes.recipe import Phase
-from archir.recipes.supernet import SupernetRecord
 from archir.spaces.completion import largest
 from archir.spaces.space import Space
 from archir.utils.settings import Path, Settings

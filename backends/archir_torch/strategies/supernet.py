@@ -11,9 +11,9 @@ from typing import Literal
 from torch import Tensor, nn
 
 from archir.diagnostics.errors import ArchError, Diagnostic
+from archir.recipes.job import SupernetRecord
 from archir.recipes.open_choices import fix_choices
 from archir.recipes.recipe import Phase
-from archir.recipes.supernet import SupernetRecord
 from archir.spaces.architecture import Architecture
 from archir.spaces.completion import largest, smallest
 from archir.spaces.space import Space

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 import archir
 from archir import backends
 from archir.diagnostics.errors import ArchError
-from archir.recipes.start_weights import DATA_KEY
+from archir.recipes.external_files import DATA_KEY
 from archir.runs import Run
 from archir_torch import BACKEND as TORCH
 from archir_torch.lowering.weights import read_weights

@@ -266,6 +266,10 @@ LACKING = [
         'start.weights = "shared"\ntraining.sharding = "full"',
         "14:1: error[A1109]: phase `b`: `evolution` cannot shard weights",
     ),
+    (
+        'strategy = "darts"\ntraining.sharding = "full"',
+        "13:1: error[A1109]: phase `b`: `darts` cannot shard weights; `training.sharding` is for `train`",
+    ),
     ('strategy = "train"', "12:1: error[A2205]: phase `b` trains one architecture, but `tiny` has many"),
     ('strategy = "inherit"', "12:1: error[A2210]: phase `b` has no architecture, or no weights, to inherit"),
     (

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from archir.diagnostics.errors import ArchError
-from archir.recipes import division
+from archir.recipes.checks import check_same_split
 from archir.recipes.parsing import parse
 from archir_torch import proxies
 from archir_torch.data import Data, Split, load, origin
@@ -421,14 +421,14 @@ def test_a_phase_takes_from_the_recipe_what_it_does_not_say(watched: Touched, tm
 def test_other_images_are_divided_as_their_phase_says(tmp_path: Path) -> None:
     other = TWO.replace('start = { weights = "search" }', "")
     path = written(tmp_path, "", f'{other}\n[phase.data]\nsource = "digits"\nweights = 0.25\n')
-    division.check_same_split(parse(path.read_text()), uses_all_samples)
+    check_same_split(parse(path.read_text()), uses_all_samples)
 
 
 def test_what_trains_on_everything_may_have_more(tmp_path: Path) -> None:
     """A search on a part of the images, and a training on all of them: the part is in the training part as well."""
     last = '[[phase]]\nname = "last"\nstrategy = "train"\nstart = { architecture = "evolve" }\n'
     path = written(tmp_path, "[data]\nlimit = 30", f"{TWO}\n{last}[phase.data]\nlimit = 60\n")
-    division.check_same_split(parse(path.read_text()), uses_all_samples)
+    check_same_split(parse(path.read_text()), uses_all_samples)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from archir.backends.speed.measurements import Latency, Speed, Speeds, Subject
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
-from archir.recipes.start_weights import DATA_KEY
+from archir.recipes.external_files import DATA_KEY
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.weights import save_weights
 

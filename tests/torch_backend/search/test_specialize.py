@@ -15,7 +15,7 @@ from archir import backends
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.ir.serial import from_json
-from archir.recipes.start_weights import read_supernet
+from archir.recipes.job import read_supernet
 from archir.runs import Run
 from archir.spaces.completion import largest
 from archir_torch.lowering.weights import read_weights

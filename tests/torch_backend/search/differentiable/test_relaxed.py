@@ -142,10 +142,8 @@ def test_a_penalty_lowers_the_expected_cost() -> None:
     assert heavy < near < target, "below the target, the penalty is nothing"
 
 
-def test_weights_of_searches_and_of_objectives_are_not_divided() -> None:
+def test_weights_of_objectives_are_not_divided() -> None:
     training = Training(epochs=1, sharding="full")
-    with pytest.raises(ArchError, match=r"A1109.*`darts` cannot shard weights; `training.sharding` is for `train`"):
-        strategy(training=training)
     one = space("net one() { input x: f32[1, 6, 6]; y = x |> conv(4, kernel=3); output logits = y |> global_avg_pool }")
     with pytest.raises(ArchError, match=r"A1109.*an objective with weights of its own"):
         strategy("train", space=one, training=training, objective={"kind": "context_autoregression"})

@@ -26,8 +26,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import archir
-from archir.search.no_dedup import without_dedup
 from archir.search.pareto import hypervolume
+from archir.search.proposals import without_dedup
 from archir.spaces.space import Space
 from archir.studies.anytime import GroundTruth
 from archir.studies.study import LoadedTask, Task

@@ -12,7 +12,7 @@ from typing import Any
 
 from archir.api.bars import bar
 from archir.diagnostics.escaping import escape_unprintable
-from archir.search.fronts.metric_format import format_metric, select_measures
+from archir.search.fronts import format_metric, select_measures
 
 
 def _format_measures(values: Mapping[str, float]) -> str:

@@ -356,7 +356,7 @@ def without_dedup(space: Space) -> Space:
 
     Use it with tables of results that have separate rows for architectures that compute the same (docs/results.md).
     """
-    from archir.search.no_dedup import without_dedup as disable_dedup
+    from archir.search.proposals import without_dedup as disable_dedup
 
     return disable_dedup(require_space(space))
 

@@ -12,7 +12,7 @@ from archir.api import lowering
 from archir.cli.options import SEED, SOURCES, force_option, json_option, objective_settings
 from archir.cli.output import emit, say, table
 from archir.cli.param_types import FiniteRange, OutputFile, PathParam
-from archir.search.fronts.metric_format import format_metric as figure
+from archir.search.fronts import format_metric as figure
 
 _MAX_SHOWN = 10
 """Maximum number of int8 layers that are printed, largest error first."""

@@ -15,7 +15,7 @@ from archir.runs import Run, Summary, manifest
 from archir.runs.folder import RECIPE
 from archir.runs.report import PhaseRows, Report, report_page, trial_table
 from archir.runs.summaries import located_summaries, read_training
-from archir.search.fronts.metric_format import format_metric
+from archir.search.fronts import format_metric
 
 HOST = "127.0.0.1"
 RELOAD_SECONDS = 5

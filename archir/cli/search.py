@@ -23,7 +23,7 @@ from archir.plugins import loading
 from archir.recipes import plugins
 from archir.recipes.plugins import import_named
 from archir.runs import Run
-from archir.search.fronts.metric_format import format_metric
+from archir.search.fronts import format_metric
 
 RUNS = Path("runs")
 """Folder in which new runs are created, unless --output names one."""
@@ -173,7 +173,7 @@ def _show(summary: Mapping[str, Any]) -> None:
         if measures:
             say(f"{name}: {', '.join(measures)}")
     for name, front in summary.get("fronts", {}).items():
-        from archir.search.fronts.listing import table
+        from archir.search.fronts import table
         from archir.search.objectives import objective
 
         console().print(table(front["front"], [objective(text) for text in front["objectives"]], f"front of `{name}`"))

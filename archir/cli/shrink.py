@@ -16,7 +16,7 @@ from archir.cli.output import emit, repeat_command, resumable, say, table
 from archir.cli.param_types import FiniteRange, PathParam
 from archir.diagnostics.work import MAX_THREADS
 from archir.language.elastic.choice_values import KINDS
-from archir.search.fronts.metric_format import format_metric
+from archir.search.fronts import format_metric
 
 
 @click.command("shrink")

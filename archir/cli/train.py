@@ -30,7 +30,7 @@ from archir.recipes.parsing import parse
 from archir.recipes.recipe import Phase
 from archir.recipes.spaces import space_of
 from archir.runs import Run
-from archir.search.fronts.metric_format import format_metric
+from archir.search.fronts import format_metric
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 

@@ -21,7 +21,7 @@ from archir.runs.folder import RECIPE
 from archir.runs.report import finite_number
 from archir.runs.summaries import Summary, flat_settings, overrides, read_training, settings, short_number
 from archir.runs.trial_report import label_text
-from archir.search.fronts.metric_format import format_metric
+from archir.search.fronts import format_metric
 from archir.search.registry import STRATEGIES
 from archir.utils.settings import parse_settings
 

@@ -20,7 +20,7 @@ from archir.runs import Run
 from archir.runs.folder import OBJECTIVE, WEIGHTS
 from archir.runs.report import ChoiceProbabilities, PhaseRows, Report, report_page, trial_table
 from archir.runs.trial_report import TrialTable
-from archir.search.fronts.metric_format import format_metric, select_measures
+from archir.search.fronts import format_metric, select_measures
 from archir.search.registry import STRATEGIES
 from archir.spaces.space import Space
 

@@ -16,7 +16,7 @@ from archir.runs import hashes, manifest
 from archir.runs.folder import OBJECTIVE, OVERRIDES, RECIPE
 from archir.runs.lock import is_locked
 from archir.runs.run import Phase, Run
-from archir.search.fronts.metric_format import format_metric
+from archir.search.fronts import format_metric
 from archir.utils import toml
 
 _FIRST_OBJECTIVE = re.compile(r"\W*(\w+):(max|min)")

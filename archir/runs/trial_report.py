@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from archir.pages.charts import Axis, figure, frame, pixel, svg_file
 from archir.pages.page import Html, Number, data_url, details, sort_button, table
 from archir.search.candidate import Candidate, Scores
-from archir.search.fronts.listing import format_value, heading
-from archir.search.fronts.metric_format import format_metric, is_fraction
+from archir.search.fronts import format_metric, format_value, heading, is_fraction
 from archir.search.objectives import Objective
 
 MAX_LISTED = 2_000

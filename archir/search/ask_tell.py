@@ -12,6 +12,7 @@ from archir.diagnostics.errors import fail
 from archir.search.candidate import Candidate, Scores
 from archir.search.objectives import Objectives
 from archir.search.proposals import Proposals
+from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 
 
@@ -116,3 +117,21 @@ class Search(ABC):
 
         entries = self.scored_at_max_budget()
         return [(entries[i].candidate, entries[i].scores) for i in front_indices([entry.values for entry in entries])]
+
+
+class Listed(Search):
+    """Scores a given list of architectures in one batch; of equivalent architectures, only the first."""
+
+    def __init__(self, space: Space, objective: str, architectures: Sequence[Architecture], seed: int = 0) -> None:
+        super().__init__(space, [objective], seed)
+        self._remaining = list(architectures)
+
+    def propose(self) -> list[Candidate]:
+        """Return all architectures on the first call, [] afterwards."""
+        architectures, self._remaining = self._remaining, []
+        return self.proposals.take(iter(architectures), len(architectures)) if architectures else []
+
+    @property
+    def batches(self) -> int:
+        """Number of batches, always 1."""
+        return 1

@@ -153,3 +153,20 @@ class Proposals:
         unseen = [architecture for architecture in architectures if architecture.codes not in self._by_codes]
         self.rng.shuffle(unseen)
         return iter(unseen)
+
+
+class NoDedupSpace(Space):
+    """Space without deduplication of equivalent architectures: the canonical hash is the list of outcomes.
+
+    Benchmark tables need this: they have one entry per architecture, and equivalent networks in them were trained and
+    timed separately. For other scorers, it would be wasted work to score several equivalent architectures.
+    """
+
+    def canonical(self, architecture: Architecture) -> str:
+        """Return the outcomes as text, instead of a hash of the computed function."""
+        return " ".join(map(str, architecture.codes))
+
+
+def without_dedup(space: Space) -> Space:
+    """Return the space without deduplication; architectures and bounds stay the same."""
+    return NoDedupSpace(space.graph)

@@ -16,7 +16,7 @@ from typing import Any
 from archir.diagnostics.errors import ArchError, Diagnostic, Interrupted, fail
 from archir.runs.lock import Lock
 from archir.search.executors.factory import executor
-from archir.search.executors.protocol import Done, Failed
+from archir.search.executors.tasks import Done, Failed
 from archir.studies.checklist import practices
 from archir.studies.comparison import StudyComparison, compare_searches, result_rows
 from archir.studies.page import study_report

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from archir import __version__
 from archir.recipes.spaces import files_of
-from archir.search.executors.protocol import Score
+from archir.search.executors.tasks import Score
 from archir.search.registry import create
 from archir.studies.study import LoadedTask, StrategyEntry, Study, Task, load_task, options_of
 

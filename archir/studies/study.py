@@ -14,8 +14,8 @@ from pydantic import Field, model_validator
 
 from archir.diagnostics.errors import ArchError, Diagnostic, fail
 from archir.recipes.spaces import load_space
-from archir.search.no_dedup import without_dedup
 from archir.search.objectives import Objectives
+from archir.search.proposals import without_dedup
 from archir.search.registry import create, strategy_kind
 from archir.spaces.space import Space
 from archir.tabular.results import Results, read_results

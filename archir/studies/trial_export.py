@@ -11,7 +11,7 @@ from typing import Any
 
 from archir.data.readers.source import require_package
 from archir.diagnostics.errors import fail
-from archir.search.adaptors.from_picks import plain_label
+from archir.search.adaptors import plain_label
 from archir.studies.anytime import GroundTruth
 from archir.studies.searches import NOT_IN_TABLE, SearchId, Trials
 from archir.studies.study import LoadedTask, Study

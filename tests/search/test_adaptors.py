@@ -14,7 +14,7 @@ import pytest
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.search.adaptors.from_picks import architecture_from_picks
+from archir.search.adaptors import architecture_from_picks
 from archir.spaces.space import Space
 from tests.search.test_multi import BOUND, PLAIN, REQUIRED, fits
 

@@ -15,13 +15,15 @@ import archir
 from archir.diagnostics.errors import ArchError
 from archir.diagrams.diagram import Choice
 from archir.search.registry import create
-from archir.search.surrogates.acquisition import expected_improvement
 from archir.search.surrogates.encoding import Encoding, normal_scores
-from archir.search.surrogates.ensemble import HIDDEN, RIDGE, Ensemble
-from archir.search.surrogates.gaussian import (
+from archir.search.surrogates.models import (
     BLOCK,
+    HIDDEN,
     MAX_LIKELIHOOD_POINTS,
+    RIDGE,
+    Ensemble,
     GaussianProcess,
+    expected_improvement,
     solve_lower,
     squared_distances,
 )

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from archir.runs.trial_report import front_plot
 from archir.search.ask_tell import Search
-from archir.search.fronts.listing import format_value, heading, rows, table
+from archir.search.fronts import format_value, heading, rows, table
 from archir.search.objectives import objective
 from archir.search.registry import create
 from tests.search.test_multi import BOUND, run

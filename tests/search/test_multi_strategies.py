@@ -16,9 +16,9 @@ from archir.search.objectives import objective
 from archir.search.pareto import front_indices
 from archir.search.registry import create
 from archir.search.strategies.evolution import PRESETS, EvolutionOptions
-from archir.search.strategies.halving import budget
+from archir.search.strategies.hyperband import budget
 from archir.search.strategies.nsga2 import fittest
-from archir.search.tournaments import Ranking, winner_distribution
+from archir.search.variation import Ranking, winner_distribution
 from tests.search.test_multi import BOUND, PLAIN, run
 
 

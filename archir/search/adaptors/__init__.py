@@ -1,1 +1,88 @@
-"""Adaptors that let samplers of other libraries make the choices of a space."""
+"""Adaptors that let samplers of other libraries make the choices of a space.
+
+Architectures are built from outcomes that the library picks, one choice at a time. The library is not asked for the
+outcomes of inactive choices.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import overload
+
+import numpy as np
+
+from archir.diagrams.diagram import Choice
+from archir.search.variation import neighbours
+from archir.spaces.architecture import Architecture
+from archir.spaces.space import Space
+
+MAX_NEIGHBOURS, SAMPLES = 256, 256
+"""If the picked architecture breaks a cost bound: maximum number of its neighbours, and number of random
+architectures, that are considered as replacement."""
+
+Pick = Callable[[Choice], int]
+"""Function that returns the picked outcome of a choice."""
+
+
+def architecture_from_picks(space: Space, pick: Pick) -> Architecture:
+    """Build the architecture with the picked outcomes; `pick` is called for active choices only.
+
+    If a constraint excludes the picked outcome, another outcome is used. If the architecture breaks a cost bound,
+    one within all bounds that differs in few choices is returned. The result is a deterministic function of the
+    picks.
+    """
+    picks = _LazyPicks(space.choices, pick)
+    architecture = space.repair(picks, random.Random(0))
+    return architecture if space.within(architecture) else _replacement(space, architecture)
+
+
+def _replacement(space: Space, picked: Architecture) -> Architecture:
+    """Return an architecture within the bounds that differs from `picked` in few choices.
+
+    It is the closest one among neighbours of `picked` and random architectures.
+    """
+    rng = random.Random(str(picked.codes))
+    neighbour_codes = [neighbour.codes for neighbour in islice(neighbours(space, picked, rng), MAX_NEIGHBOURS)]
+    samples = space.sample_codes(SAMPLES, np.random.default_rng(rng.getrandbits(64)))
+    rows = np.concatenate(
+        [np.array(neighbour_codes, np.int16).reshape(len(neighbour_codes), len(picked.codes)), samples]
+    )
+    rows = rows[space.bounds_mask(rows)]
+    return space.decode(rows[np.argmin((rows != np.array(picked.codes)).sum(1))])
+
+
+class _LazyPicks(Sequence[int]):
+    """Lazy sequence of picked outcomes: `pick` is called when a choice is first read, at most once per choice."""
+
+    def __init__(self, choices: Sequence[Choice], pick: Pick) -> None:
+        self._choices, self._pick = choices, pick
+        self._picked: dict[int, int] = {}
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[int]: ...
+    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if index >= len(self):
+            raise IndexError(index)
+        if index not in self._picked:
+            self._picked[index] = self._pick(self._choices[index])
+        return self._picked[index]
+
+    def __len__(self) -> int:
+        return len(self._choices)
+
+    def __iter__(self) -> Iterator[int]:
+        return (self[index] for index in range(len(self)))
+
+
+def plain_label(choice: Choice, outcome: int) -> str | int | float | bool:
+    """Return the label of an outcome as a scalar; the labels of a k-subset are joined by commas."""
+    label = choice.label(outcome)
+    if isinstance(label, list):
+        return ", ".join(map(str, label))
+    return label if isinstance(label, str | int | float | bool) else str(label)

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from archir.diagnostics.errors import fail
-from archir.search.adaptors.from_picks import architecture_from_picks
+from archir.search.adaptors import architecture_from_picks
 from archir.search.surrogates.encoding import is_ordered
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space

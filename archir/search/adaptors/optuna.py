@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from archir.diagrams.diagram import Choice
-from archir.search.adaptors.from_picks import architecture_from_picks, plain_label
+from archir.search.adaptors import architecture_from_picks, plain_label
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 

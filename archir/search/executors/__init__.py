@@ -9,6 +9,6 @@ executor is closed. `docs/executors.md` describes how failures are handled.
 """
 
 from archir.search.executors.factory import device_of, executor
-from archir.search.executors.protocol import Done, Executor, Failed, Outcome, Score, Work
+from archir.search.executors.tasks import Done, Executor, Failed, Outcome, Score, Work
 
 __all__ = ["Done", "Executor", "Failed", "Outcome", "Score", "Work", "device_of", "executor"]

@@ -18,9 +18,8 @@ from importlib import import_module
 from typing import Any
 
 from archir.diagnostics.errors import fail
-from archir.search.executors.attempts import Packed, Ready, attempt_all, error_line, prepare
-from archir.search.executors.protocol import Outcome, Score, Work
-from archir.search.executors.workers import DiedError, Worker, WorkerPool
+from archir.search.executors.supervised import DiedError, Worker, WorkerPool
+from archir.search.executors.tasks import Outcome, Packed, Ready, Score, Work, attempt_all, error_line, prepare
 
 RAY_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
 """Environment variables for Ray: disable usage reports, and hide all GPUs from workers that were assigned none

@@ -10,11 +10,7 @@ from typing import Any, Self
 
 from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.hints import suggest
-from archir.search.executors.attempts import attempt, prepare
-from archir.search.executors.cluster import ActorPool
-from archir.search.executors.processes import ProcessPool
-from archir.search.executors.protocol import Executor, Outcome, Score, Work
-from archir.search.executors.supervised import Supervised
+from archir.search.executors.tasks import Executor, Outcome, Score, Work, attempt, prepare
 
 
 class LocalExecutor:
@@ -83,12 +79,18 @@ def executor(
     if kind == "processes":
         if colon and not re.fullmatch(r"[1-9]\d*", argument):
             raise _unknown(text, "write `processes:4` for four processes")
+        from archir.search.executors.processes import ProcessPool
+        from archir.search.executors.supervised import Supervised
+
         threads = max(1, int(cores))
         count = int(argument) if colon else max(1, _available_cores() // threads)
         return Supervised(ProcessPool(count, threads), limit, retries)
     if kind == "ray":
         if colon and not re.fullmatch(r"(//)?[^\s/]+:\d+", argument):
             raise _unknown(text, "an address is `ray:HOST:PORT` or `ray://HOST:PORT`")
+        from archir.search.executors.cluster import ActorPool
+        from archir.search.executors.supervised import Supervised
+
         address = text if argument.startswith("//") else argument or None
         return Supervised(ActorPool(address, cores, gpus), limit, retries)
     names = ", ".join(f"`{name}`" for name in KINDS)

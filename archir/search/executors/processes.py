@@ -18,10 +18,9 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from archir.diagnostics.errors import fail
-from archir.search.executors.attempts import Packed, Ready, attempt_all, error_line, prepare
-from archir.search.executors.interrupts import unblock_sigint
-from archir.search.executors.protocol import Outcome, Score, Work
-from archir.search.executors.workers import DiedError, Worker, WorkerPool
+from archir.search.executors.supervised import DiedError, Worker, WorkerPool
+from archir.search.executors.tasks import Outcome, Packed, Ready, Score, Work, attempt_all, error_line, prepare
+from archir.search.signals import unblock_sigint
 
 _EXIT_TIMEOUT = 2.0
 """Maximum time in seconds to wait for a process to exit after its pipe has closed."""

@@ -8,20 +8,78 @@ batch are retried one by one.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import Any, Generic, Self, TypeVar
 
 from archir.diagnostics.errors import fail
-from archir.search.executors.attempts import Packed, Ready, error_line
-from archir.search.executors.interrupts import deferred_sigint
-from archir.search.executors.protocol import Failed, Outcome, Reason, Work
-from archir.search.executors.workers import DiedError, WorkerPool, WorkerT
+from archir.search.executors.tasks import Failed, Outcome, Packed, Ready, Reason, Work, error_line
+from archir.search.signals import deferred_sigint
 
 BATCH_SECONDS = 0.25
 """Target duration of a batch in seconds: short tasks are batched up to this expected total."""
+
+
+class DiedError(Exception):
+    """Raised if a worker has died; the message says how."""
+
+
+class Worker(ABC):
+    """Worker process: prepares the work when it starts, then scores the batches it receives."""
+
+    @abstractmethod
+    def send(self, batch: Sequence[Packed]) -> None:
+        """Send a batch of tasks. Does not raise if the worker has died; `receive` does."""
+
+    @abstractmethod
+    def receive(self) -> Ready | list[Outcome]:
+        """Return the next message: `Ready` first, then the outcomes of each batch. Raises DiedError if the worker has
+        died."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """Kill the worker; it may already be dead."""
+
+
+WorkerT = TypeVar("WorkerT", bound=Worker)
+
+
+class WorkerPool(ABC, Generic[WorkerT]):
+    """Starts workers, and waits for their messages."""
+
+    max_batch: int
+    """Maximum number of tasks in a batch."""
+
+    @abstractmethod
+    def open(self) -> None:
+        """Acquire the resources that `size`, `load` and `spawn` need. Raises ArchError."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what `open` acquired; called when all workers are dead."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """Return the number of workers to run, at least 1. Raises ArchError."""
+
+    @abstractmethod
+    def load(self, work: Work) -> None:
+        """Set the work for all workers that are started from now on. Raises ArchError."""
+
+    @abstractmethod
+    def pack(self, task: Any) -> bytes:
+        """Pickle a task. Exceptions of pickling are passed on."""
+
+    @abstractmethod
+    def spawn(self) -> WorkerT:
+        """Start a worker without waiting for it to be ready."""
+
+    @abstractmethod
+    def ready(self, workers: Sequence[WorkerT], timeout: float | None) -> list[WorkerT]:
+        """Return the workers whose `receive` would not block; wait for at least one, at most `timeout` seconds."""
 
 
 @dataclass

@@ -12,8 +12,7 @@ from pydantic import Field, model_validator
 from archir.search.ask_tell import ScoredCandidate, Search
 from archir.search.candidate import Candidate
 from archir.search.registry import strategy
-from archir.search.tournaments import Ranking, SortKey
-from archir.search.variation import Codes, crossover_codes, moved_codes, resample_codes
+from archir.search.variation import Codes, Ranking, SortKey, crossover_codes, moved_codes, resample_codes
 from archir.spaces.space import Space
 from archir.utils.settings import Amount, Count, Settings
 

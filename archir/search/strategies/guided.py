@@ -11,7 +11,7 @@ import numpy as np
 from archir.search.ask_tell import Search
 from archir.search.candidate import Candidate
 from archir.search.registry import strategy
-from archir.search.surrogates import acquisition as judges
+from archir.search.surrogates import models
 from archir.search.surrogates.encoding import Floats
 from archir.search.surrogates.pool import CandidatePool
 from archir.spaces.space import Space
@@ -79,7 +79,7 @@ class Bayesian(Guided):
 
     def acquisition(self, vectors: Floats, numbers: Floats, pool: Floats) -> Floats:
         """Return the expected improvement [m] of each architecture in the pool."""
-        return judges.expected_improvement(vectors, numbers, pool)
+        return models.expected_improvement(vectors, numbers, pool)
 
 
 @strategy("bananas", GuidedOptions)
@@ -88,4 +88,4 @@ class Bananas(Guided):
 
     def acquisition(self, vectors: Floats, numbers: Floats, pool: Floats) -> Floats:
         """Return one sample [m] from the predictive distribution of each architecture in the pool."""
-        return judges.thompson_samples(vectors, numbers, pool, self.generator)
+        return models.thompson_samples(vectors, numbers, pool, self.generator)

@@ -13,8 +13,7 @@ from archir.search.ask_tell import ScoredCandidate, Search
 from archir.search.candidate import Candidate
 from archir.search.pareto import crowding_distances, front_ranks
 from archir.search.registry import strategy
-from archir.search.tournaments import sample_winner
-from archir.search.variation import Codes, crossover_codes, resample_codes
+from archir.search.variation import Codes, crossover_codes, resample_codes, sample_winner
 from archir.spaces.space import Space
 from archir.utils.settings import Count, ListAsTuple, Settings
 

@@ -14,7 +14,7 @@ import onnx
 
 from archir.backends.samples import Arrays, Evaluator, Samples
 from archir.diagnostics.errors import fail
-from archir.search.fronts.metric_format import is_fraction
+from archir.search.fronts import is_fraction
 from archir.utils.files import staged_output
 from archir_onnx.files import external
 from archir_onnx.files.models import MAX_BYTES, report_path

@@ -13,8 +13,8 @@ from archir.recipes.open_choices import OpenSpace, fix_choices
 from archir.recipes.trials import TrialOptions
 from archir.runs.folder import copied_scores_path
 from archir.scoring.sources import log_probability_scores, scores_from_trials
+from archir.search.ask_tell import Listed
 from archir.search.objectives import objective
-from archir.search.strategies.listed import Listed
 from archir.spaces.optimal.answers import Answer, optimize
 from archir.spaces.optimal.problem import Objective
 from archir.spaces.scores import Scores, read

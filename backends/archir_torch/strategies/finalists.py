@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from archir.diagnostics.errors import ArchError, Diagnostic, fail
 from archir.recipes.recipe import Phase
 from archir.recipes.trials import Scorer, TrialOptions
+from archir.search.ask_tell import Listed
 from archir.search.objectives import objective
-from archir.search.strategies.listed import Listed
 from archir.spaces.space import Space
 from archir.utils.settings import Count, Path
 from archir_torch.search.comparison import comparison_source, with_default_objectives

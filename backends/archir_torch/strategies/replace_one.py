@@ -10,7 +10,7 @@ from pydantic import model_validator
 
 from archir.recipes.trials import Scorer, TrialOptions
 from archir.scoring.replacement import replacements
-from archir.search.strategies.listed import Listed
+from archir.search.ask_tell import Listed
 from archir.spaces.completion import largest
 from archir_torch.search.comparison import comparison_source, with_default_objectives
 from archir_torch.search.job import Job, strategy

@@ -23,7 +23,7 @@ from archir.search.ask_tell import Search
 from archir.search.candidate import Candidate, Scores
 from archir.search.executors import Done, Executor, device_of
 from archir.search.executors import Outcome as Found
-from archir.search.fronts.listing import rows
+from archir.search.fronts import rows
 from archir.search.registry import STRATEGIES, StrategyKind
 from archir.search.signals import interruptions
 from archir.spaces.architecture import Architecture

@@ -1,1 +1,0 @@
-"""Pareto fronts as tables, and number formats for scores."""

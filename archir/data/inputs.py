@@ -51,8 +51,6 @@ def sample_shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
 
 
 def _with_max_size(net_input: Input) -> Input:
-    """Return an input with height and width at their largest possible values. Raises ArchError (A1103) for other
-    varying sizes."""
     if not net_input.type.is_varying:
         return net_input
     if not net_input.is_image or varies(net_input.type.dims[0]):

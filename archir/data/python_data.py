@@ -106,31 +106,24 @@ def _to_part(data: Any, source_name: str) -> Part:
 
     Raises ArchError (A1102, A1115).
     """
-    if isinstance(data, Mapping) or _is_array(data):
-        source = (
-            read(data, source_name)
-            if isinstance(data, Mapping)
-            else source_of_arrays({"x": _to_array(data, source_name)}, source_name)
-        )
-        return source.train
+    if isinstance(data, Mapping):
+        return read(data, source_name).train
+    if _is_array(data):
+        return source_of_arrays({"x": _to_array(data, source_name)}, source_name).train
     if isinstance(data, tuple) and len(data) == 2 and all(_is_arrays(value) for value in data):
-        columns = [_by_name(value, name) for value, name in zip(data, ("input", "target"), strict=True)]
-        arrays = [
-            {name: _to_array(value, f"`{name}` of {source_name}") for name, value in part.items()} for part in columns
-        ]
-        counts = {len(value) if value.ndim else 0 for part in arrays for value in part.values()}
+        inputs, targets = (
+            {name: _to_array(value, f"`{name}` of {source_name}") for name, value in _by_name(item, usual).items()}
+            for item, usual in zip(data, ("input", "target"), strict=True)
+        )
+        counts = {len(value) if value.ndim else 0 for value in (*inputs.values(), *targets.values())}
         if len(counts) > 1:
-            raise fail(
-                "A1102",
-                f"{source_name} has arrays of {', '.join(map(str, sorted(counts)))} samples: every sample has one of "
-                "each",
-            )
-        return Part(arrays[0], arrays[1])
+            numbers = ", ".join(map(str, sorted(counts)))
+            raise fail("A1102", f"{source_name} has arrays of {numbers} samples: every sample has one of each")
+        return Part(inputs, targets)
     data = getattr(data, "dataset", data)
     if not isinstance(data, Iterable) and not hasattr(data, "__getitem__"):
-        raise fail(
-            "A1115", f"{source_name} is a {type(data).__name__}: neither arrays, nor a dataset", None, _SAMPLE_HINT
-        )
+        text = f"{source_name} is a {type(data).__name__}: neither arrays, nor a dataset"
+        raise fail("A1115", text, None, _SAMPLE_HINT)
     return _stack_samples(_samples(data, source_name), source_name)
 
 
@@ -144,12 +137,10 @@ def _samples(data: Any, source_name: str) -> Iterator[Any]:
         pass
     except Exception as error:
         raise _foreign_error(source_name, error) from error
-    by_number = count is not None and hasattr(data, "__getitem__")
-    indices = iter(range(count or 0)) if by_number else None
     done = 0
     try:
-        stream: Iterator[Any] = (data[number] for number in indices) if indices is not None else iter(data)
-        for sample in stream:
+        by_number = count is not None and hasattr(data, "__getitem__")
+        for sample in (data[number] for number in range(count or 0)) if by_number else data:
             yield sample
             done += 1
     except ArchError:
@@ -177,29 +168,20 @@ def _stack_samples(samples: Iterator[Any], source_name: str) -> Part:
         for item, usual, arrays_by_name in zip(sample, ("input", "target"), rows, strict=True):
             columns = _by_name(item, usual)
             if number and columns.keys() != arrays_by_name.keys():
-                raise fail(
-                    "A1115",
-                    f"{name} has {', '.join(columns) or 'nothing'}, and others "
-                    f"{', '.join(arrays_by_name) or 'nothing'}",
-                )
+                own, others = (", ".join(names) or "nothing" for names in (columns, arrays_by_name))
+                raise fail("A1115", f"{name} has {own}, and others {others}")
             for column, value in columns.items():
                 array = _to_array(value, f"`{column}` of {name}")
                 previous = arrays_by_name.setdefault(column, [])
                 if previous and previous[0].shape != array.shape:
-                    text = (
-                        f"`{column}` of {name} has shape {list(array.shape)}, that of others is "
-                        f"{list(previous[0].shape)}"
-                    )
-                    raise fail("A1115", text, None, "all samples are of one shape: crop or pad them")
+                    shapes = f"{list(array.shape)}, that of others is {list(previous[0].shape)}"
+                    hint = "all samples are of one shape: crop or pad them"
+                    raise fail("A1115", f"`{column}` of {name} has shape {shapes}", None, hint)
                 previous.append(array.copy())
                 bytes_left -= array.nbytes
         if bytes_left < 0:
-            raise fail(
-                "A1115",
-                f"{source_name} has more than {MAX_BYTES >> 30} GiB",
-                None,
-                "write it as .npy files: npy:FOLDER",
-            )
+            text = f"{source_name} has more than {MAX_BYTES >> 30} GiB"
+            raise fail("A1115", text, None, "write it as .npy files: npy:FOLDER")
     inputs, targets = ({name: np.stack(values) for name, values in arrays_by_name.items()} for arrays_by_name in rows)
     if not inputs:
         raise fail("A1102", f"{source_name} has no samples")
@@ -212,17 +194,14 @@ def _by_name(value: Any, default_name: str) -> dict[str, Any]:
 
 
 def _is_array(value: Any) -> bool:
-    """Return True for arrays and tensors."""
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 def _is_arrays(value: Any) -> bool:
-    """Return True for an array, and for a mapping whose values are all arrays."""
     return all(map(_is_array, value.values())) if isinstance(value, Mapping) else _is_array(value)
 
 
 def _to_array(value: Any, display_name: str) -> NDArray[Any]:
-    """Convert a value to a numeric numpy array. Raises ArchError (A1115)."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
     try:
@@ -230,15 +209,10 @@ def _to_array(value: Any, display_name: str) -> NDArray[Any]:
     except (TypeError, ValueError, RuntimeError) as error:
         raise _foreign_error(display_name, error) from error
     if array.dtype.kind not in "fiub":
-        raise fail(
-            "A1115",
-            f"{display_name} is no array of numbers, but {array.dtype if array.size else 'empty'}",
-            None,
-            _SAMPLE_HINT,
-        )
+        text = f"{display_name} is no array of numbers, but {array.dtype if array.size else 'empty'}"
+        raise fail("A1115", text, None, _SAMPLE_HINT)
     return array
 
 
 def _foreign_error(display_name: str, error: BaseException) -> ArchError:
-    """Return the error (A1115) for an exception raised by user code."""
     return fail("A1115", f"{display_name} raised {type(error).__name__}: {error}")

@@ -36,7 +36,6 @@ def read(source: Any, inputs: Inputs) -> Source:
 
 
 def _from_python(data: Any, source_name: str) -> Source:
-    """Convert a Python object to a source. Raises ArchError (A1102, A1115)."""
     if isinstance(data, Source):
         return data
     from archir.data import python_data
@@ -50,7 +49,6 @@ def source_label(source: Any) -> str:
 
 
 def _read_named(source: str, inputs: Inputs) -> Source:
-    """Read a source given by name. Raises ArchError (A11xx)."""
     if source == "digits":
         from archir.data.readers import digits
 
@@ -106,12 +104,8 @@ def _detect_format(path: Path) -> str:
         hint = f"data is `digits`, a file, a folder, `MODULE:FUNCTION`, or begins with {', '.join(SOURCES)} and `:`"
         word, colon, _ = str(path).partition(":")
         correction = suggest(word, SOURCES if colon else ["digits"])
-        raise fail(
-            "A1101",
-            f"there is no folder {path}",
-            None,
-            f"{correction} {hint[0].upper()}{hint[1:]}" if correction else hint,
-        )
+        hint = f"{correction} {hint[0].upper()}{hint[1:]}" if correction else hint
+        raise fail("A1101", f"there is no folder {path}", None, hint)
     if _has_files(path, "*-ubyte", "*-ubyte.gz"):
         return "idx"
     if _has_files(path, "*.npy"):
@@ -162,7 +156,6 @@ def _by_input_name(arrays: Mapping[str, Raw], inputs: Inputs, source_name: str) 
 
 
 def _fit_array(array: Raw, net_input: Input, source_name: str) -> Raw:
-    """Convert an array [n, ...] to the shape and type of an input. Raises ArchError (A1102, A1103)."""
     if isinstance(array, EncodedImages):
         return array
     if net_input.is_image:
@@ -203,7 +196,6 @@ def _fit_images(array: NDArray[Any], net_input: Input, source_name: str) -> NDAr
 
 
 def _as_float32(array: NDArray[Any], net_input: Input, source_name: str) -> NDArray[np.float32]:
-    """Convert an array to float32. Raises ArchError: A1103 (not numeric), A1102 (NaN or infinity)."""
     if array.dtype.kind not in "fiub":
         raise input_error(net_input, f"{source_name} holds {array.dtype}")
     _require_finite(array, f"the input `{net_input.name}` of {source_name}")

@@ -201,7 +201,6 @@ def _settings_without_effect(checked: CheckedPhase) -> Iterator[Diagnostic]:
 
 
 def _check_augmentations(checked: CheckedPhase) -> None:
-    """Raise ArchError (A2219, A1109) for augmentations of plugins that do not exist, or whose options are invalid."""
     phase, document = checked.phase, checked.recipe_file.document
     place: Place = ("phase", checked.number)
     augment = phase.augment

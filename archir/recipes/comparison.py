@@ -90,7 +90,6 @@ def compare_runs(pairs: Sequence[tuple[Path, Summary]]) -> Comparison:
 
 
 def _setting_text(value: str | None) -> str:
-    """Return the JSON text of a setting; "" for a setting that a run does not have, or that is null."""
     return "" if value in (None, "null") else str(value)
 
 
@@ -162,7 +161,6 @@ def _settings_in_force(run: Run) -> dict[str, str]:
 
 
 def _labels(pairs: Sequence[tuple[Path, Summary]]) -> list[str]:
-    """Return the names of the runs; folder paths for runs whose name is not unique."""
     names = Counter(summary.name for _, summary in pairs)
     return [summary.name if names[summary.name] == 1 else str(path) for path, summary in pairs]
 

@@ -58,8 +58,6 @@ def check_nonempty(space: Space, settings: Derive) -> None:
 def _derive_constrained(
     space: Space, probabilities: Probabilities, settings: Derive, limit: SkipLimit, cells: set[str]
 ) -> Architecture:
-    """Derive an architecture with the limit as a constraint. Raises ArchError (A2101) if no architecture satisfies
-    it."""
     try:
         return derive(space, probabilities, settings.exclude, list(_limit_conditions(space, limit)))
     except ArchError as error:

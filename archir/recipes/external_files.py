@@ -152,8 +152,6 @@ def _check_overlap(
 def _require_same_split(
     recipe: Recipe, phase: Phase, other: Recipe, other_phase: Phase, uses_all_samples: UsesAllSamples
 ) -> None:
-    """Raise ArchError (A2214) if a search could select by samples on which the other run trained the initial
-    weights."""
     own, other_data = recipe.data_of(phase), other.data_of(other_phase)
     differ = [key for key in ("limit", "classes", "weights") if getattr(own, key) != getattr(other_data, key)]
     if recipe.seed != other.seed:
@@ -170,7 +168,6 @@ def _require_same_split(
 def _require_unseen(
     recipe: Recipe, phase: Phase, sources: Sequence[str] | None, uses_all_samples: UsesAllSamples
 ) -> None:
-    """Raise ArchError (A2214) if a search would select by samples on which its initial weights file was trained."""
     problem = f"`{phase.start.weights}`, which was trained on all of `{recipe.data_of(phase).source}`"
     for source in sources or ():
         _check_overlap(recipe, phase, uses_all_samples, source, problem, "other data or other weights")
@@ -182,7 +179,6 @@ def _source_options(source: str) -> tuple[str, str]:
 
 
 def _no_weights(phase: Phase, name: str, why: str) -> Exception:
-    """Return the error (A2207) for a phase whose initial weights do not exist."""
     return fail("A2207", f"phase `{phase.name}`: `{name}` has no weights to start from", None, why)
 
 
@@ -271,5 +267,4 @@ def _map_path(table: Evaluate) -> str:
 
 
 def _table_in_run(path: str) -> str:
-    """Return the name that a table or column map has in a run."""
     return f"{TABLES}/{quote(path, safe='')}"

@@ -38,7 +38,6 @@ In a resumed phase, it returns the stored decision.
 
 
 def _decide_now(name: str, decide: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Call `decide` without storing the result."""
     return decide()
 
 
@@ -63,7 +62,6 @@ class Trials:
 
 
 def _trial_key(architecture: Mapping[str, Any], budget: float) -> str:
-    """Return a lookup key for a trial: its architecture and budget as JSON."""
     return json.dumps([architecture, budget], sort_keys=True)
 
 

@@ -184,12 +184,10 @@ def label_hint(label: object, labels: Sequence[object]) -> str:
 
 
 def _is_extreme(label: object) -> bool:
-    """Return True for the labels `"largest"` and `"smallest"`."""
     return isinstance(label, str) and label in _EXTREMES
 
 
 def _unknown_label(choice: Choice, label: object) -> Diagnostic:
-    """Return the diagnostic (A2204) for a label that is not an alternative of a choice."""
     hint = label_hint(label, choice.alternatives)
     if choice.k is not None:
         hint += f"; give a list of {choice.k} of them"

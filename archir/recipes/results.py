@@ -113,14 +113,12 @@ def _network_files(
 
 
 def _costs(outcome: Outcome[Tensor]) -> dict[str, int]:
-    """Return the parameters and multiply-accumulates of a phase's network."""
     assert outcome.network is not None
     total = cost(outcome.network)
     return {"params": total.params, "macs": total.macs}
 
 
 def _has(run: Run, phase: str, name: str) -> bool:
-    """Return True if the run has a file with this name in the folder of the phase."""
     return f"phases/{phase}/{name}" in run.entries
 
 
@@ -226,12 +224,10 @@ def _choice_probabilities(phase: str, outcome: Outcome[Tensor]) -> list[ChoicePr
 
 
 def _label_text(label: Any) -> str:
-    """Return an outcome label as text."""
     return ", ".join(map(str, label)) if isinstance(label, list) else str(label)
 
 
 def _metadata(run: Run, phase: str, outcome: Outcome[Tensor]) -> dict[str, str]:
-    """Return the metadata for the ONNX model: architecture, recipe title, and class names."""
     architecture = outcome.architecture.to_json() if outcome.architecture is not None else ""
     return {"architecture": architecture, "recipe": run.title, **_class_metadata(run, phase)}
 
@@ -245,7 +241,6 @@ def _class_metadata(run: Run, phase: str) -> dict[str, str]:
 
 
 def _final_metrics(run: Run, outcomes: Mapping[str, Outcome[Tensor]]) -> dict[str, Any]:
-    """Return the final metrics of each phase."""
     return {name: _last_epoch(run, name) for name in outcomes}
 
 

@@ -124,7 +124,6 @@ def is_run_of(run: Run, recipe: Path, weights: Path) -> bool:
 
 
 def _changed_error(run: Run, what: str) -> ArchError:
-    """Return the error (A2224) for a file that has changed since the run was started."""
     text = f"{run.folder} was started with another {what} than the current one"
     return fail("A2224", text, None, "use a new folder, or remove this one")
 

@@ -70,7 +70,6 @@ _PREFIXES = ("scores", "costs", "choices")
 
 
 def _column_order(name: str) -> tuple[int, str]:
-    """Return the sort key of a column."""
     if name in _PLAIN_COLUMNS:
         return _PLAIN_COLUMNS.index(name), ""
     return len(_PLAIN_COLUMNS) + _PREFIXES.index(name.partition(".")[0]), name

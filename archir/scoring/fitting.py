@@ -88,7 +88,6 @@ def _features(architectures: Sequence[Architecture], keys: Sequence[Key]) -> Flo
 
 
 def _solve_ridge(x: Floats, y: Floats, ridge: float) -> tuple[Floats, float]:
-    """Return weights and constant of the ridge regression of y on x."""
     means, mean = x.mean(0), y.mean()
     centred, rows, columns = x - means, *x.shape
     if rows > columns:
@@ -112,5 +111,4 @@ def _cross_validated_correlation(x: Floats, y: Floats, ridge: float) -> float | 
 
 
 def _rounded(number: float) -> Fraction:
-    """Return a number rounded to DIGITS significant digits, as an exact fraction."""
     return Fraction(f"{number:.{DIGITS}g}")

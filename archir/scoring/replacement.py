@@ -50,7 +50,6 @@ def replacements(space: Space, reference: Architecture) -> list[Replacement]:
 
 
 def _neighbours(space: Space, base: Architecture) -> Iterator[Replacement]:
-    """Yield the replacements that differ from `base` in one choice."""
     paths = [choice.path for choice in base.choices]
     for other in space.neighbors(base):
         position = next(i for i, pair in enumerate(zip(base.codes, other.codes, strict=True)) if pair[0] != pair[1])

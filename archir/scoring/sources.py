@@ -149,7 +149,6 @@ def scores_from_function(
 
 
 def _fit_trials(space: Space, trials: Sequence[Trial], values: Sequence[float], pairs: bool) -> Scores:
-    """Fit a linear or (with `pairs`) pairwise model to the values of trials."""
     return fit_scores(space, [space.architecture(trial.architecture) for trial in trials], values, pairs)
 
 
@@ -199,5 +198,4 @@ def _log_softmax(row: Sequence[Any]) -> list[Fraction]:
 
 
 def _phase_text(phase_name: str) -> str:
-    """Return the part of a message that names the phase; empty if no phase is given."""
     return f" of a phase `{phase_name}`" if phase_name else ""

@@ -44,7 +44,6 @@ class CostBounds(Settings):
 
     @model_validator(mode="after")
     def _has_bounds(self) -> CostBounds:
-        """Reject `min_budget_fraction` if `where` is not set."""
         if self.min_budget_fraction and not self.where:
             raise ValueError(
                 "`min_budget_fraction` is a fraction of a bound in `where`, which is missing: "
@@ -97,7 +96,6 @@ def _min_cost(bound: Constraint, fraction: Fraction) -> Constraint:
 
 
 def _with_constraint(within: Space, constraint: Constraint) -> Space:
-    """Return the space with an additional constraint."""
     graph = copy(within.graph)
     graph.constraints = [*within.graph.constraints, constraint]
     return Space(graph)

@@ -165,7 +165,6 @@ class _Staircase(_Front):
 
 
 def _new_front(objectives: int) -> _Front:
-    """Return an empty front for points with the given number of objectives."""
     return _Staircase() if objectives <= 3 else _Front(objectives)
 
 

@@ -134,7 +134,6 @@ class Proposals:
         return candidates
 
     def _create(self, architecture: Architecture, budget: float) -> Candidate:
-        """Create a candidate with the next id."""
         self._count += 1
         return Candidate(self._count - 1, architecture, self.space.canonical, budget)
 

@@ -72,7 +72,6 @@ class Columns:
         return lengths.pop()
 
     def _matching(self, pattern: str) -> Iterator[str]:
-        """Return the names of the arrays that match a pattern."""
         return (name for name in self.arrays if matches(pattern, name))
 
     def _find(self, name: str) -> NDArray[Any] | None:

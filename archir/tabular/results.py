@@ -101,7 +101,6 @@ class Results:
         return [(candidate, self._scores(candidate)) for candidate in batch]
 
     def _scores(self, candidate: Candidate) -> Scores | None:
-        """Return the scores of a candidate; None if the table lacks them."""
         try:
             return self(candidate.architecture, candidate.budget)
         except ArchError:
@@ -234,7 +233,6 @@ class _CellDecoder:
                     yield path, labels
 
     def _matching(self, pattern: str) -> list[str]:
-        """Return the paths of the choices that match a pattern. Raises ArchError (A2251) if no choice does."""
         all_paths = [choice.path for choice in self.space.choices]
         matching = [path for path in all_paths if matches(pattern, path)]
         if not matching:

@@ -63,29 +63,26 @@ def source_of_table(parts: Sequence[Columns], targets: Sequence[str], source_nam
     names = list(parts[0])
     for part in parts[1:]:
         if list(part) != names:
-            raise fail(
-                "A1102",
-                f"{source_name} has other columns to test on: {join_names(list(part))}, not {join_names(names)}",
-            )
+            text = f"{source_name} has other columns to test on: {join_names(list(part))}, not {join_names(names)}"
+            raise fail("A1102", text)
     for target in targets:
         if target not in names:
-            hint_text = suggest(target, names) or f"columns are {join_names(names)}"
-            raise fail("A1102", f"{source_name} has no column `{target}`", None, hint_text)
+            hint = suggest(target, names) or f"columns are {join_names(names)}"
+            raise fail("A1102", f"{source_name} has no column `{target}`", None, hint)
     if not targets or len(set(targets)) == len(names):
-        hint = f"name a target after the path: {source_name}#{names[-1]}" if names else None
-        raise fail("A1102", f"{source_name} needs targets and inputs among its columns {join_names(names)}", None, hint)
-    words = {name: _vocabulary(parts, name, source_name) for name in names}
-    inputs = [name for name in names if name not in targets]
-    is_integer = {name: all(_is_integer(cell) for part in parts for cell in part[name]) for name in targets}
-    classes = tuple(words[targets[0]] or ()) if len(targets) == 1 else ()
-    if any(words[target] for target in targets) and len(targets) > 1:
+        example = f"name a target after the path: {source_name}#{names[-1]}" if names else None
+        text = f"{source_name} needs targets and inputs among its columns {join_names(names)}"
+        raise fail("A1102", text, None, example)
+    columns = {name: _Column(name, parts, source_name) for name in names}
+    classes = columns[targets[0]].words
+    if len(targets) > 1 and any(columns[target].words is not None for target in targets):
         raise fail("A1102", f"{source_name}: of several targets, all are numbers")
     table_parts = []
     for part in parts:
-        x = np.concatenate([_features(part[name], words[name], name, source_name) for name in inputs], 1)
-        y = [_target_array(part[name], words[name], is_integer[name], name, source_name) for name in targets]
+        x = np.concatenate([columns[name].features(part[name]) for name in names if name not in targets], 1)
+        y = [columns[name].target(part[name]) for name in targets]
         table_parts.append(Part({"table": x}, {targets[0]: y[0]} if len(y) == 1 else {"target": np.stack(y, 1)}))
-    return Source.of(table_parts, classes or classes_of(*table_parts))
+    return Source.of(table_parts, tuple(classes or ()) or classes_of(*table_parts))
 
 
 def read_columns(path: Path) -> dict[str, list[str]]:
@@ -115,24 +112,46 @@ def read_columns(path: Path) -> dict[str, list[str]]:
     return {name: [row[i].strip() for row in rows[1:]] for i, name in enumerate(names)}
 
 
-def _vocabulary(parts: Sequence[Columns], name: str, source_name: str) -> list[str] | None:
-    """Return the sorted distinct strings in a column; None for a numeric column. Raises ArchError (A1102) for empty
-    cells."""
-    cells = [cell for part in parts for cell in part[name]]
-    for number, cell in enumerate(cells):
-        if cell is None or cell == "":
-            raise fail(
-                "A1102", f"{source_name}: `{name}` is empty in row {number + 2}", None, "leave the row out, or fill it"
-            )
-    if all(map(_is_number, cells)):
-        return None
-    return sorted({str(cell) for cell in cells})
+class _Column:
+    """Column of a table, over all its parts: `words` are its sorted distinct strings, or None if it is numeric."""
+
+    def __init__(self, name: str, parts: Sequence[Columns], source_name: str) -> None:
+        self.display_name, self.source_name = name, source_name
+        cells = [cell for part in parts for cell in part[name]]
+        for number, cell in enumerate(cells):
+            if cell is None or cell == "":
+                text = f"{source_name}: `{name}` is empty in row {number + 2}"
+                raise fail("A1102", text, None, "leave the row out, or fill it")
+        self.words = None if all(map(_is_number, cells)) else sorted({str(cell) for cell in cells})
+        self.is_integer = all(map(_is_integer, cells))
+
+    def _word_numbers(self, cells: Sequence[Any]) -> NDArray[np.int64]:
+        return np.searchsorted(self.words or [], [str(cell) for cell in cells]).astype(np.int64)
+
+    def features(self, cells: Sequence[Any]) -> NDArray[np.float32]:
+        """Return cells as float32 input features: [n, 1] if numeric, one-hot [n, distinct strings] otherwise."""
+        if self.words is None:
+            return np.array([float(cell) for cell in cells], np.float32)[:, None]
+        if len(self.words) > MAX_WORDS:
+            text = f"{self.source_name}: `{self.display_name}` has {len(self.words)} different words"
+            raise fail("A1102", text, None, "leave the column out")
+        return np.eye(len(self.words), dtype=np.float32)[self._word_numbers(cells)]
+
+    def target(self, cells: Sequence[Any]) -> NDArray[Any]:
+        """Return cells as target [n]: class numbers (int64) for strings, else int64 or float32.
+
+        Raises ArchError (A1102) for NaN and infinity.
+        """
+        if self.words is not None:
+            return self._word_numbers(cells)
+        numbers = np.array([float(cell) for cell in cells])
+        if not np.isfinite(numbers).all():
+            row = int((~np.isfinite(numbers)).argmax())
+            raise fail("A1102", f"{self.source_name}: `{self.display_name}` is no finite number in row {row + 2}")
+        return numbers.astype(np.int64 if self.is_integer else np.float32)
 
 
 def _is_number(cell: Any) -> bool:
-    """Return True if a cell is a number or can be parsed as one."""
-    if isinstance(cell, bool | int | float):
-        return True
     try:
         float(cell)
     except (TypeError, ValueError):
@@ -141,37 +160,7 @@ def _is_number(cell: Any) -> bool:
 
 
 def _is_integer(cell: Any) -> bool:
-    """Return True if a cell is, or can be parsed as, an integer with magnitude below 2**53."""
-    if isinstance(cell, float):
-        return False
     try:
-        return abs(int(cell)) < 2**53
+        return not isinstance(cell, float) and abs(int(cell)) < 2**53
     except (TypeError, ValueError):
         return False
-
-
-def _features(cells: Sequence[Any], words: list[str] | None, name: str, source_name: str) -> NDArray[np.float32]:
-    """Return a column as float32 input features: [n, 1] if numeric, one-hot [n, distinct strings] otherwise."""
-    if words is None:
-        return np.array([float(cell) for cell in cells], np.float32)[:, None]
-    if len(words) > MAX_WORDS:
-        raise fail("A1102", f"{source_name}: `{name}` has {len(words)} different words", None, "leave the column out")
-    indices = np.searchsorted(words, [str(cell) for cell in cells])
-    return np.eye(len(words), dtype=np.float32)[indices]
-
-
-def _target_array(
-    cells: Sequence[Any], words: list[str] | None, is_integer: bool, name: str, source_name: str
-) -> NDArray[Any]:
-    """Return a column as target [n]: class numbers (int64) for strings, else int64 or float32.
-
-    `is_integer`: all cells of the column in all parts are integers. Raises ArchError (A1102) for NaN and
-    infinity.
-    """
-    if words is not None:
-        return np.searchsorted(words, [str(cell) for cell in cells]).astype(np.int64)
-    numbers = np.array([float(cell) for cell in cells])
-    if not np.isfinite(numbers).all():
-        row = int((~np.isfinite(numbers)).argmax())
-        raise fail("A1102", f"{source_name}: `{name}` is no finite number in row {row + 2}")
-    return numbers.astype(np.int64 if is_integer else np.float32)

@@ -54,80 +54,66 @@ def read(name: str, inputs: Inputs) -> Source:
     name, _, columns = name.partition("#")
     _, targets = split_targets(f"#{columns}")
     name, _, configuration = name.partition("@")
+    source_name = f"hf:{name}"
     try:
         if (Path(name) / "dataset_dict.json").is_file() or (Path(name) / "state.json").is_file():
             loaded = datasets.load_from_disk(name)
         else:
             loaded = datasets.load_dataset(name, configuration or None)
     except _ERRORS as error:
-        raise read_error(f"hf:{name}", error) from None
-    parts = dict(loaded) if isinstance(loaded, dict) else {"train": loaded}
-    if "train" not in parts:
-        raise fail("A1102", f"hf:{name} has no part `train`, but {join_names(list(parts))}")
-    test = next((parts[part] for part in _TESTS if part in parts), None)
-    features = parts["train"].features
+        raise read_error(source_name, error) from None
+    by_name = dict(loaded) if isinstance(loaded, dict) else {"train": loaded}
+    if "train" not in by_name:
+        raise fail("A1102", f"{source_name} has no part `train`, but {join_names(list(by_name))}")
+    parts = [by_name["train"], *[by_name[part] for part in _TESTS if part in by_name][:1]]
+    features = parts[0].features
+    class_names = {
+        key: tuple(feature.names)
+        for key, feature in features.items()
+        if isinstance(feature, datasets.ClassLabel) and feature.names
+    }
     if len(inputs) != 1 or not inputs[0].is_image or not _image_columns(datasets, features):
-        tables = [_other_columns(datasets, f"hf:{name}", part) for part in (parts["train"], test) if part is not None]
-        class_names = {
-            key: feature.names
-            for key, feature in features.items()
-            if isinstance(feature, datasets.ClassLabel) and feature.names
-        }
-        return source_of_columns(tables, inputs, targets, class_names, f"hf:{name}")
-    size = image_shape(inputs, f"`hf:{name}`")
-    label, names = _label_column(datasets, f"hf:{name}", features, targets[0] if targets else None)
-    parts_read = [
-        _image_part(datasets, f"hf:{name}", part, label, names, size)
-        for part in (parts["train"], test)
-        if part is not None
-    ]
-    return Source.of(parts_read, names or classes_of(*parts_read, are_labels=True))
+        tables = [_other_columns(datasets, source_name, part) for part in parts]
+        return source_of_columns(tables, inputs, targets, class_names, source_name)
+    size = image_shape(inputs, f"`{source_name}`")
+    integers = [key for key, value in features.items() if str(getattr(value, "dtype", "")).startswith(("int", "uint"))]
+    label = label_column(source_name, integers, targets[0] if targets else None)
+    names = class_names.get(label, ())
+    names = names if len(names) <= MAX_CLASSES else ()
+    image_parts = [_image_part(datasets, source_name, part, label, len(names) or None, size) for part in parts]
+    return Source.of(image_parts, names or classes_of(*image_parts, are_labels=True))
 
 
 def _image_columns(datasets: Any, features: Any) -> list[str]:
-    """Return the names of the image columns."""
     return [name for name, feature in features.items() if isinstance(feature, datasets.Image)]
 
 
 def _other_columns(datasets: Any, source_name: str, part: Any) -> dict[str, Sequence[Any]]:
     """Return the cells of all columns except image columns; sounds stay encoded. Raises ArchError (A1101)."""
-    image_names = _image_columns(datasets, part.features)
     cells: dict[str, Sequence[Any]] = {}
     for name, feature in part.features.items():
-        if name not in image_names:
-            column = part.select_columns([name])
-            if isinstance(feature, datasets.Audio):
-                column = column.cast_column(name, datasets.Audio(decode=False))
-            try:
-                cells[name] = list(column[name])
-            except _ERRORS as error:
-                raise read_error(f"column `{name}` of {source_name}", error) from None
+        if isinstance(feature, datasets.Image):
+            continue
+        column = part.select_columns([name])
+        if isinstance(feature, datasets.Audio):
+            column = column.cast_column(name, datasets.Audio(decode=False))
+        try:
+            cells[name] = list(column[name])
+        except _ERRORS as error:
+            raise read_error(f"column `{name}` of {source_name}", error) from None
     return cells
 
 
-def _label_column(datasets: Any, source_name: str, features: Any, column: str | None) -> tuple[str, tuple[str, ...]]:
-    """Return the label column and its class names, () if the data set has none."""
-    integer_columns = [
-        name for name, feature in features.items() if str(getattr(feature, "dtype", "")).startswith(("int", "uint"))
-    ]
-    label = label_column(source_name, integer_columns, column)
-    feature = features[label]
-    names = tuple(feature.names or ()) if isinstance(feature, datasets.ClassLabel) else ()
-    return label, names if len(names) <= MAX_CLASSES else ()
-
-
 def _image_part(
-    datasets: Any, source_name: str, part: Any, label: str, names: tuple[str, ...], size: tuple[int, int, int]
+    datasets: Any, source_name: str, part: Any, label: str, classes: int | None, size: tuple[int, int, int]
 ) -> Part:
     """Return one split of a data set, with its image and label columns, as a part. Raises ArchError (A1102)."""
     images = _image_columns(datasets, part.features)
     if len(images) != 1 or label not in part.features:
-        raise fail(
-            "A1102", f"{source_name} must have one column of images, and `{label}`, in each part: {join_names(images)}"
-        )
-    labels = check_labels(
-        f"column `{label}` of {source_name}", np.asarray(part.with_format("numpy")[label][:]), len(names) or None
-    )
+        text = f"{source_name} must have one column of images, and `{label}`, in each part: {join_names(images)}"
+        raise fail("A1102", text)
+    cells = np.asarray(part.with_format("numpy")[label][:])
+    labels = check_labels(f"column `{label}` of {source_name}", cells, classes)
     encoded = part.select_columns(images).cast_column(images[0], datasets.Image(decode=False))
 
     def fetch(row: int) -> tuple[str, bytes]:
@@ -150,78 +136,62 @@ def source_of_columns(
 ) -> Source:
     """Convert tables of columns to a source: one table for training and, optionally, a held-out one.
 
-    Columns are matched to inputs by name; a single input also takes the only column that fits its type. `targets`
-    are column names, by default `label` or the only column that is not an input. `names` maps columns to their
-    class names. `source_name` names the data set in messages. Raises ArchError: A1102 (columns are missing or
-    unsuitable), A1103 (they do not fit an input), A1104 (a sound cannot be decoded).
+    With a target column, each row is a sample. Text without targets is joined into one long token sequence, in which
+    the target of each token is the next one. Columns are matched to inputs by name; a single input also takes the only
+    column that fits its type. `targets` are column names, by default `label` or the only column that is not an input.
+    `names` maps columns to their class names. `source_name` names the data set in messages. Raises ArchError: A1102
+    (columns are missing or unsuitable), A1103 (they do not fit an input), A1104 (a sound cannot be decoded).
     """
     columns = [name for name in parts[0] if all(name in part for part in parts)]
+    listing = f"columns are {join_names(columns)}"
     for target in targets:
-        if target in parts[0] and target not in columns:
-            raise fail(
-                "A1102", f"the held-out part of {source_name} has no column `{target}`", None, _column_hint(columns)
-            )
         if target not in columns:
-            raise fail(
-                "A1102",
-                f"{source_name} has no column `{target}`",
-                None,
-                suggest(target, columns) or _column_hint(columns),
-            )
+            where = f"the held-out part of {source_name}" if target in parts[0] else source_name
+            hint = None if target in parts[0] else suggest(target, columns)
+            raise fail("A1102", f"{where} has no column `{target}`", None, hint or listing)
     parts = [{name: part[name] for name in columns} for part in parts]
     if not columns or not all(len(part[columns[0]]) for part in parts):
-        raise fail(
-            "A1102",
-            f"a part of {source_name} has no rows" if columns else f"the parts of {source_name} share no column",
-        )
+        problem = f"a part of {source_name} has no rows" if columns else f"the parts of {source_name} share no column"
+        raise fail("A1102", problem)
     if len(inputs) == 1 and _takes_tokens(inputs[0]):
-        texts = _named_or_only_column(parts, inputs[0], targets, _is_text)
-        if texts is None:
-            texts = next((spec for spec in targets if len(targets) == 1 and _is_text(parts[0][spec][0])), None)
-            targets = [] if texts is not None else targets
+        texts = _input_column(parts, inputs[0], targets, True)
+        if texts is None and len(targets) == 1 and _is_text(parts[0][targets[0]][0]):
+            texts, targets = targets[0], []
         if texts is not None and not targets:
             tokens = [_join_tokens(part[texts], f"`{texts}` of {source_name}") for part in parts]
             return token_windows(tokens, inputs[0], source_name)
     column_of = {spec.name: _input_column(parts, spec, targets, len(inputs) == 1) for spec in inputs}
-    if len(inputs) == 1 and None in column_of.values():
+    missing = [name for name, column in column_of.items() if column is None]
+    if missing and len(inputs) == 1:
         return source_of_table(parts, targets, source_name)
-    if lacking := [name for name, column in column_of.items() if column is None]:
-        hint = f"inputs are columns by their names: {_column_hint(columns)}"
-        raise fail("A1102", f"{source_name} has no column for the input `{lacking[0]}`", None, hint)
+    if missing:
+        hint = f"inputs are columns by their names: {listing}"
+        raise fail("A1102", f"{source_name} has no column for the input `{missing[0]}`", None, hint)
     if not targets:
         others = [name for name in columns if name not in column_of.values()]
         targets = ["label"] if "label" in others else others if len(others) == 1 else []
     if not targets:
-        raise fail(
-            "A1102", f"which column of {source_name} is the target?", None, f"name it: {source_name}#{columns[-1]}"
-        )
+        example = f"name it: {source_name}#{columns[-1]}"
+        raise fail("A1102", f"which column of {source_name} is the target?", None, example)
     rates: dict[int, Any] = {}
     words = {name: _vocabulary(parts, name) for name in targets}
-    tables = [
-        Part(
-            {spec.name: _input_array(part[column_of[spec.name] or ""], spec,
-            f"`{column_of[spec.name]}` of {source_name}", rates)
-             for spec in inputs},
-            {name: _target_array(part[name], words[name], inputs, f"`{name}` of {source_name}") for name in targets},
-        )
-        for part in parts
-    ]  # fmt: skip
+    tables = []
+    for part in parts:
+        x = {}
+        for spec in inputs:
+            column = column_of[spec.name] or ""
+            x[spec.name] = _input_array(part[column], spec, f"`{column}` of {source_name}", rates)
+        y = {name: _target_array(part[name], words[name], inputs, f"`{name}` of {source_name}") for name in targets}
+        tables.append(Part(x, y))
     classes = tuple(names.get(targets[0]) or words[targets[0]] or ()) if len(targets) == 1 else ()
     return Source.of(tables, classes or classes_of(*tables))
 
 
-def _column_hint(columns: Sequence[str]) -> str:
-    """Return a hint that lists the columns of a data set."""
-    return f"columns are {join_names(columns)}"
-
-
 def _takes_tokens(spec: Input) -> bool:
-    """Return True if an input is a token sequence: one-dimensional, of integers."""
     return spec.type.rank == 1 and spec.type.dtype in ("i32", "i64")
 
 
 def _is_text(cell: Any) -> bool:
-    """Return True if a cell is text: a string, or a list of token ids."""
     return isinstance(cell, str) or (isinstance(cell, Sequence) and all(isinstance(token, int) for token in cell))
 
 
@@ -231,29 +201,19 @@ def _is_sound(cell: Any) -> bool:
 
 
 def _is_array(cell: Any) -> bool:
-    """Return True if a cell is a list of values."""
     return isinstance(cell, Sequence) and not isinstance(cell, str)
 
 
-def _named_or_only_column(parts: Sequence[Columns], spec: Input, targets: Sequence[str], fits: Any) -> str | None:
-    """Return the column for an input: the one with its name, else the only non-target column whose cells satisfy
-    `fits`.
+def _input_column(parts: Sequence[Columns], spec: Input, targets: Sequence[str], is_only_input: bool) -> str | None:
+    """Return the column for an input, or None if there is none, or more than one.
 
-    None if there is no such column, or more than one.
+    This is the column with its name; for the only input of a net, else the only column that fits and is no target.
     """
     if spec.name in parts[0] and spec.name not in targets:
         return spec.name
+    fits = _is_text if _takes_tokens(spec) else lambda cell: _is_sound(cell) or _is_array(cell)
     matching = [name for name, cells in parts[0].items() if name not in targets and len(cells) and fits(cells[0])]
-    return matching[0] if len(matching) == 1 else None
-
-
-def _input_column(parts: Sequence[Columns], spec: Input, targets: Sequence[str], is_only_input: bool) -> str | None:
-    """Return the column for an input, or None. If the net has several inputs, columns are matched by name only."""
-    if not is_only_input:
-        return spec.name if spec.name in parts[0] and spec.name not in targets else None
-    if _takes_tokens(spec):
-        return _named_or_only_column(parts, spec, targets, _is_text)
-    return _named_or_only_column(parts, spec, targets, lambda cell: _is_sound(cell) or _is_array(cell))
+    return matching[0] if is_only_input and len(matching) == 1 else None
 
 
 def _join_tokens(cells: Sequence[Any], display_name: str) -> NDArray[Any]:
@@ -264,7 +224,6 @@ def _join_tokens(cells: Sequence[Any], display_name: str) -> NDArray[Any]:
 
 
 def _token_ids(cell: Any, display_name: str) -> NDArray[np.int64]:
-    """Return the token ids of a cell; for a string, its UTF-8 bytes. Raises ArchError (A1102)."""
     if isinstance(cell, str):
         return np.frombuffer(cell.encode(), np.uint8).astype(np.int64)
     if not _is_text(cell):
@@ -276,7 +235,6 @@ def _token_ids(cell: Any, display_name: str) -> NDArray[np.int64]:
 
 
 def _input_array(cells: Sequence[Any], spec: Input, display_name: str, rates: dict[int, Any]) -> NDArray[Any]:
-    """Convert a column to an input array [n, ...]. Raises ArchError (A1102, A1103, A1104)."""
     if _takes_tokens(spec):
         return _pad_rows([_token_ids(cell, display_name) for cell in cells], spec.type.shape[0], 0)
     if len(cells) and _is_sound(cells[0]):
@@ -306,7 +264,6 @@ def _pad_rows(rows: Sequence[NDArray[np.int64]], length: int, fill: int) -> NDAr
 
 
 def _vocabulary(parts: Sequence[Columns], name: str) -> list[str]:
-    """Return the sorted distinct strings in a target column; [] if it has anything but strings."""
     cells = [cell for part in parts for cell in part[name]]
     return sorted({*cells}) if all(isinstance(cell, str) for cell in cells) else []
 

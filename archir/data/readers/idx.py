@@ -56,7 +56,6 @@ def read(name: str, inputs: Inputs) -> Source:
 
 
 def _find(folder: Path, name: str) -> Path:
-    """Return the IDX file in a folder whose name starts with `name`. Raises ArchError (A1101) if there is none."""
     files = sorted(folder.glob(f"{name}*-ubyte")) or sorted(folder.glob(f"{name}*-ubyte.gz"))
     if not files:
         hint = "IDX files are train-images-idx3-ubyte, train-labels-idx1-ubyte, and the same with t10k, maybe with .gz"
@@ -65,7 +64,6 @@ def _find(folder: Path, name: str) -> Path:
 
 
 def _read_array(path: Path, rank: int) -> NDArray[Any]:
-    """Read an IDX file with `rank` dimensions as uint8 array. Raises ArchError (A1101)."""
     is_gzipped = path.suffix == ".gz"
     try:
         size = path.stat().st_size

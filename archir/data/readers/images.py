@@ -62,7 +62,6 @@ def read_masks(name: str, inputs: Inputs) -> Source:
 
 
 def _mask_part(folder: Path, size: tuple[int, int, int]) -> Part:
-    """Return the images and masks of one folder as a part. Raises ArchError (A1102, A1104)."""
     for name in ("images", "masks"):
         if not (folder / name).is_dir():
             raise fail("A1102", f"there is no folder {folder / name}", None, "images lie in `images`, masks in `masks`")
@@ -131,7 +130,6 @@ def class_names(path: Path) -> tuple[str, ...]:
 
 
 def _image_part(path: Path, classes: tuple[str, ...], size: tuple[int, int, int]) -> Part:
-    """Return the images of one folder as a part; labels are indices into `classes`."""
     labelled = [(file, label) for label, name in enumerate(classes) for file in _image_files(path / name)]
     if not labelled:
         raise fail("A1102", f"there are no images in {path}")

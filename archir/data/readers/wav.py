@@ -68,7 +68,6 @@ def decode_sound(cell: Mapping[str, Any], net_input: Input, name: str, rates: di
 
 
 def _require_one_rate(rates: Mapping[int, Any]) -> None:
-    """Raise ArchError (A1102) if the sounds have different sampling rates."""
     if len(rates) > 1:
         rate_list = ", ".join(f"{rate} Hz in {file}" for rate, file in rates.items())
         raise fail("A1102", f"sounds have different rates: {rate_list}")
@@ -77,7 +76,6 @@ def _require_one_rate(rates: Mapping[int, Any]) -> None:
 def _read_wav(
     file: Path | str | BinaryIO, name: Path | str, net_input: Input, rates: dict[int, Any]
 ) -> NDArray[np.float32]:
-    """Read a WAV file as float32 in the shape of the input. Raises ArchError (A1101, A1103, A1104)."""
     try:
         with wave.open(str(file) if isinstance(file, Path) else file, "rb") as sound:
             width, channels, rate = sound.getsampwidth(), sound.getnchannels(), sound.getframerate()

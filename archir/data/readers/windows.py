@@ -136,14 +136,12 @@ def read_series(name: str, inputs: Inputs) -> Source:
 
 
 def _single_input(inputs: Inputs, source_name: str) -> Input:
-    """Return the only input of a net. Raises ArchError (A1103) if it has several."""
     if len(inputs) > 1:
         raise input_error(inputs[1], f"{source_name} is for nets with one input")
     return inputs[0]
 
 
 def _as_numbers(cells: Any) -> NDArray[np.float32] | None:
-    """Convert cells to float32 [n]; None if any cell is not a finite number."""
     try:
         array = np.array([float(cell) for cell in cells], np.float32)
     except (TypeError, ValueError):

@@ -108,7 +108,6 @@ def device_of(text: str, own: str, gpus: float = 0.0) -> str:
 
 
 def _unknown(text: str, hint: str) -> ArchError:
-    """Return the error (A2601) for an unknown executor name."""
     return fail("A2601", f"there is no executor `{text}`", None, hint)
 
 
@@ -119,5 +118,4 @@ def _check(name: str, valid: bool, wanted: str) -> None:
 
 
 def _available_cores() -> int:
-    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -156,7 +156,6 @@ class Supervised(Generic[WorkerT]):
             self._remove(*(slot for slot in self._slots if slot.jobs))
 
     def _spawn(self, number: int) -> None:
-        """Start workers until there are `number` of them."""
         while len(self._slots) < number:
             with deferred_sigint():
                 self._slots.append(_Slot(self.pool.spawn()))
@@ -261,11 +260,9 @@ class Supervised(Generic[WorkerT]):
             self._waiting.appendleft(job)
 
     def _failure(self, slot: _Slot[WorkerT], reason: Reason, message: str) -> Failed:
-        """Return the failure outcome for the only task of a worker."""
         return Failed(slot.jobs[0].key, reason, message, time.monotonic() - slot.since, slot.name)
 
     def _remove(self, *slots: _Slot[WorkerT]) -> None:
-        """Kill workers and remove their slots."""
         for slot in slots:
             with deferred_sigint():
                 self._slots.remove(slot)

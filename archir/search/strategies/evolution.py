@@ -82,7 +82,6 @@ class EvolutionOptions(Settings):
 
     @model_validator(mode="after")
     def _has_children(self) -> EvolutionOptions:
-        """Reject options with neither mutations nor crossovers."""
         if not self.mutations + self.crossovers:
             raise ValueError("`mutations` or `crossovers` must be 1 or more: a generation has no children")
         return self
@@ -156,23 +155,19 @@ class Evolution(Search):
             self._drop_oldest()
 
     def _drop_oldest(self) -> None:
-        """Drop the oldest parent."""
         self.parents.popleft()
         self._ranking.remove(self._keys.popleft())
 
     def _parent(self) -> Codes:
-        """Select a parent by tournament; return its codes."""
         return self._ranking.winner(self.rng).candidate.architecture.codes
 
     def _mutation(self) -> Codes:
-        """Return the codes of a mutant of a selected parent."""
         parent, probability = self._parent(), self.options.probability
         if probability is None:
             return moved_codes(self.space, parent, self.rng)
         return resample_codes(self.space, parent, self.rng, probability)
 
     def _crossover(self) -> Codes:
-        """Return the codes of a crossover of two selected parents."""
         return crossover_codes(self.space, self._parent(), self._parent(), self.rng)
 
     @property

@@ -70,7 +70,6 @@ class LocalSearch(Search):
         self._move(min(scored, key=lambda entry: entry.values, default=None))
 
     def _move(self, target: ScoredCandidate | None) -> None:
-        """Move to `target` if it is better than the current architecture."""
         if target is not None and (self._current is None or target.values < self._current.values):
             self._current = target
             self._neighbours = neighbours(self.space, target.candidate.architecture, self.rng)

@@ -78,7 +78,6 @@ class Nsga2(Search):
         return int(min(self.options.generations or inf, trials))
 
     def _parent(self) -> Codes:
-        """Select a parent by binary tournament; return its codes."""
         return self.population[sample_winner(len(self.population), 2, self.rng)].candidate.architecture.codes
 
     def _child(self) -> Codes:
@@ -91,7 +90,6 @@ class Nsga2(Search):
         return crossover_codes(self.space, parent, self._parent(), rng, probability)
 
     def _use_crossover(self) -> bool:
-        """Decide at random whether a child has two parents."""
         return self.rng.random() < self.options.crossover
 
 

@@ -79,7 +79,6 @@ class GaussianProcess:
 
 
 def _fit_hyperparameters(distances: Floats, numbers: Floats) -> tuple[float, float]:
-    """Return the length scale and noise of the grid with maximum likelihood."""
     mean = max(_EPSILON, float(distances.mean()))
     kernels = {mean * length: np.exp(distances / -(mean * length)) for length in LENGTHS}
     grid = [(length, noise) for length in kernels for noise in NOISES]

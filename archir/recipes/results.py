@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -19,7 +19,7 @@ from archir.recipes.spaces import space_of
 from archir.runs import Run
 from archir.runs.folder import OBJECTIVE, WEIGHTS
 from archir.runs.report import ChoiceProbabilities, PhaseRows, Report, report_page, trial_table
-from archir.runs.trial_report import TrialTable
+from archir.runs.trial_report import TrialTable, label_text
 from archir.search.fronts import format_metric, select_measures
 from archir.search.registry import STRATEGIES
 from archir.spaces.space import Space
@@ -69,18 +69,19 @@ def write(
     derived = [(name, o.architecture) for name, o in outcomes.items() if o.architecture is not None]
     trained = [(name, o) for name, o in outcomes.items() if o.network is not None]
     files: dict[str, str | bytes] = {}
-    summary: dict[str, Any] = {"folder": str(run.folder), "phases": _final_metrics(run, outcomes)}
-    summary["measures"] = {name: metrics for name in outcomes if (metrics := _objective_record(run, name))}
+    summary: dict[str, Any] = {"folder": str(run.folder), "phases": {name: _last_epoch(run, name) for name in outcomes}}
+    summary["measures"] = {name: measured for name in outcomes if (measured := _stored(run, name, OBJECTIVE))}
     if derived:
         name, architecture = derived[-1]
         files[BEST] = architecture.to_json()
         summary["architecture"] = {"phase": name, "choices": dict(architecture)}
-    fronts = {name: run.content(f"phases/{name}/front.json") for name in outcomes if _has(run, name, FRONT)}
-    if fronts:
-        summary["fronts"] = {name: json.loads(content) for name, content in fronts.items()}
+    if fronts := {name: front for name in outcomes if (front := _stored(run, name, FRONT))}:
+        summary["fronts"] = fronts
     for name, outcome in trained if recipe.export == "each" else trained[-1:]:
         network_files, differences = _network_files(run, recipe, name, outcome, deployment)
-        metrics = {**_costs(outcome), **_last_epoch(run, name)}
+        assert outcome.network is not None
+        total = cost(outcome.network)
+        metrics = {"params": total.params, "macs": total.macs, **_last_epoch(run, name)}
         if recipe.export == "each":
             best: dict[str, str | bytes] = {BEST: outcome.architecture.to_json()} if outcome.architecture else {}
             files |= {f"{NETWORKS}/{name}/{file}": content for file, content in (network_files | best).items()}
@@ -107,19 +108,22 @@ def _network_files(
     }
     if not recipe.export:
         return files, {}
-    exported = deployment.model(outcome, recipe.opset, _metadata(run, name, outcome))
+    images = _stored(run, name, SPLITS).get("images")  # none if candidates are looked up in a table
+    metadata = {
+        "architecture": outcome.architecture.to_json() if outcome.architecture is not None else "",
+        "recipe": run.title,
+        **({"labels": json.dumps(images["classes"])} if images and images["classes"] else {}),
+    }
+    exported = deployment.model(outcome, recipe.opset, metadata)
     model: dict[str, str | bytes] = {MODEL: exported.model, CERTIFICATE: exported.certificate}
     return files | model, {"difference": exported.absolute, "relative": exported.relative}
 
 
-def _costs(outcome: Outcome[Tensor]) -> dict[str, int]:
-    assert outcome.network is not None
-    total = cost(outcome.network)
-    return {"params": total.params, "macs": total.macs}
-
-
-def _has(run: Run, phase: str, name: str) -> bool:
-    return f"phases/{phase}/{name}" in run.entries
+def _stored(run: Run, phase: str, name: str) -> dict[str, Any]:
+    """Return the content of a JSON file of a phase; {} if there is no such file."""
+    path = f"phases/{phase}/{name}"
+    content: dict[str, Any] = json.loads(run.content(path)) if path in run.entries else {}
+    return content
 
 
 def _report(
@@ -135,7 +139,7 @@ def _report(
     if "onnx" in summary:
         facts["ONNX, compared with torch"] = {name: f"{number:.2g}" for name, number in summary["onnx"].items()}
     if "architecture" in summary:
-        facts["Architecture"] = {path: _label_text(label) for path, label in summary["architecture"]["choices"].items()}
+        facts["Architecture"] = {path: label_text(label) for path, label in summary["architecture"]["choices"].items()}
     return Report(
         title=run.title,
         phases=[_phase_metrics(run, phase) for phase in recipe.phase if run.phase(phase.name).rows()],
@@ -145,7 +149,9 @@ def _report(
             for probabilities in _choice_probabilities(name, outcome)
         ],
         picture=picture(network, "svg") if network is not None else "",
-        scatter_plots=[run.content(f"phases/{name}/{PLANE}").decode() for name in outcomes if _has(run, name, PLANE)],
+        scatter_plots=[
+            run.content(path).decode() for name in outcomes if (path := f"phases/{name}/{PLANE}") in run.entries
+        ],
         facts=facts,
         recipe=document.source.text,
         overrides=list(document.edits()),
@@ -182,13 +188,11 @@ def _headline(run: Run, recipe: Recipe, summary: Mapping[str, Any]) -> dict[str,
         result |= {"parameters": network["params"], "multiply-accumulates": network["macs"]}
     for phase in recipe.phase:
         for measure, value in select_measures(summary["phases"][phase.name], "validation_").items():
-            result[f"validation {measure.replace('_', ' ')} of {phase.name} (used for selection)"] = format_metric(
-                measure, value
-            )
+            heading = f"validation {measure.replace('_', ' ')} of {phase.name} (used for selection)"
+            result[heading] = format_metric(measure, value)
         if (seen := describe_training_data(run, recipe, phase)) is not None:
             result[f"what the weights that {phase.name} starts from were trained on"] = seen
-    if _has(run, name, SPLITS):
-        splits = json.loads(run.content(f"phases/{name}/{SPLITS}"))["splits"]
+    if splits := _stored(run, name, SPLITS).get("splits"):
         result["samples, trained on or chosen by"] = splits["train"]["images"]
         result["samples, held out"] = splits["held_out"]["images"]
     return result
@@ -197,7 +201,7 @@ def _headline(run: Run, recipe: Recipe, summary: Mapping[str, Any]) -> dict[str,
 def _trial_table(run: Run, phase: Phase, space: Space) -> TrialTable:
     """Return the trials of a phase with their costs and, for the best ones, pictures."""
     architectures = {trial.id: space.architecture(trial.architecture) for trial in run.phase(phase.name).trials()}
-    facts = _objective_record(run, phase.name)
+    facts = _stored(run, phase.name, OBJECTIVE)
     costs = space.cost([*architectures.values()], COSTS)
     table = trial_table(run, phase.name, str(facts.get("criterion", "accuracy")), facts.get("measures", {}), costs)
     pictures: dict[int, str] = {}
@@ -208,49 +212,16 @@ def _trial_table(run: Run, phase: Phase, space: Space) -> TrialTable:
     return replace(table, pictures=pictures)
 
 
-def _choice_probabilities(phase: str, outcome: Outcome[Tensor]) -> list[ChoiceProbabilities]:
-    """Return the probabilities of each choice's alternatives over the epochs, for the report."""
-    choices = {choice.path: choice for choice in outcome.architecture.choices} if outcome.architecture else {}
-    history = []
+def _choice_probabilities(phase: str, outcome: Outcome[Tensor]) -> Iterator[ChoiceProbabilities]:
+    """Yield the probabilities of each choice's alternatives over the epochs, for the report."""
+    if outcome.architecture is None:
+        return
+    outcomes = outcome.architecture.outcomes
+    choices = {choice.path: choice for choice in outcome.architecture.choices}
     for path, rows in outcome.history.items():
         if path in choices:
-            assert outcome.architecture is not None
-            outcomes = outcome.architecture.outcomes
             chosen = choices[path].subsets[outcomes[path]] if path in outcomes else ()
-            history.append(
-                ChoiceProbabilities(path, [str(label) for label in choices[path].alternatives], rows, chosen, phase)
-            )
-    return history
-
-
-def _label_text(label: Any) -> str:
-    return ", ".join(map(str, label)) if isinstance(label, list) else str(label)
-
-
-def _metadata(run: Run, phase: str, outcome: Outcome[Tensor]) -> dict[str, str]:
-    architecture = outcome.architecture.to_json() if outcome.architecture is not None else ""
-    return {"architecture": architecture, "recipe": run.title, **_class_metadata(run, phase)}
-
-
-def _class_metadata(run: Run, phase: str) -> dict[str, str]:
-    """Return the class names as metadata; {} if the samples of the phase have no labels."""
-    if not _has(run, phase, SPLITS):
-        return {}
-    images = json.loads(run.content(f"phases/{phase}/{SPLITS}")).get("images")
-    return {"labels": json.dumps(images["classes"])} if images and images["classes"] else {}
-
-
-def _final_metrics(run: Run, outcomes: Mapping[str, Outcome[Tensor]]) -> dict[str, Any]:
-    return {name: _last_epoch(run, name) for name in outcomes}
-
-
-def _objective_record(run: Run, name: str) -> dict[str, Any]:
-    """Return what a phase measures: `criterion`, the metric for comparing networks, and `measures`, which says for
-    each metric whether larger is better."""
-    if not _has(run, name, OBJECTIVE):
-        return {}
-    objective: dict[str, Any] = json.loads(run.content(f"phases/{name}/{OBJECTIVE}"))
-    return objective
+            yield ChoiceProbabilities(path, [*map(str, choices[path].alternatives)], rows, chosen, phase)
 
 
 def _last_epoch(run: Run, name: str) -> dict[str, Any]:

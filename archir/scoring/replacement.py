@@ -69,19 +69,15 @@ def replacement_scores(
     """
     all_replacements = replacements(space, reference)
     bases = dict.fromkeys(replacement.reference.codes for replacement in all_replacements)
-    architectures = {replacement.architecture.codes: replacement.architecture for replacement in all_replacements}
-    architectures |= {replacement.reference.codes: replacement.reference for replacement in all_replacements} | {
-        reference.codes: reference
-    }
+    architectures = {change.architecture.codes: change.architecture for change in all_replacements}
+    architectures |= {change.reference.codes: change.reference for change in all_replacements}
+    architectures |= {reference.codes: reference}
     score_of = dict(zip(architectures, map(_to_fraction, score(list(architectures.values()))), strict=True))
     values: dict[str, dict[tuple[int, ...], Fraction]] = {}
-    for replacement in all_replacements:
-        path_values = values.setdefault(
-            replacement.path, {(replacement.reference.outcomes[replacement.path],): Fraction(0)}
-        )
-        path_values[(replacement.outcome,)] = (
-            score_of[replacement.architecture.codes] - score_of[replacement.reference.codes]
-        )
+    for change in all_replacements:
+        path_values = values.setdefault(change.path, {(change.reference.outcomes[change.path],): Fraction(0)})
+        difference = score_of[change.architecture.codes] - score_of[change.reference.codes]
+        path_values[(change.outcome,)] = difference
     terms = tuple([Term((path,), path_values) for path, path_values in values.items()])
     metadata = {
         "by": "replace-one",

@@ -42,9 +42,8 @@ def scores_from_logits(source: str, space: Space) -> Scores:
     names = [phase.name for phase in phases if phase_name in ("", phase.name)]
     if not names:
         hint = "such parameters are learned by `darts`, `gdas` and other differentiable strategies"
-        hint = (
-            f"phases with architecture parameters: {join_names([phase.name for phase in phases])}" if phases else hint
-        )
+        if phases:
+            hint = f"phases with architecture parameters: {join_names([phase.name for phase in phases])}"
         raise fail("A3324", f"{run.folder} has no architecture parameters{_phase_text(phase_name)}", None, hint)
     logits = json.loads(run.content(f"phases/{names[-1]}/alphas.json"))["logits"]
     scores = log_probability_scores(space, logits, str(run.folder))
@@ -116,7 +115,9 @@ def scores_from_trials(
     if one_by_one is None:
         one_by_one = _are_replacements(space, completed)
     values = [(1 if is_maximized else -1) * float(trial.scores[score] or 0.0) for trial in completed]
-    return _replacement_trials(space, completed, values) if one_by_one else _fit_trials(space, completed, values, pairs)
+    if one_by_one:
+        return _replacement_trials(space, completed, values)
+    return fit_scores(space, [space.architecture(trial.architecture) for trial in completed], values, pairs)
 
 
 def scores_from_cost(space: Space, cost: str) -> Scores:
@@ -146,10 +147,6 @@ def scores_from_function(
     return replacement_scores(
         space, largest(space), lambda several: [function(architecture) for architecture in several], provenance
     )
-
-
-def _fit_trials(space: Space, trials: Sequence[Trial], values: Sequence[float], pairs: bool) -> Scores:
-    return fit_scores(space, [space.architecture(trial.architecture) for trial in trials], values, pairs)
 
 
 def _are_replacements(space: Space, trials: Sequence[Trial]) -> bool:

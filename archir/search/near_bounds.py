@@ -70,13 +70,13 @@ def restrict(space: Space, bounds: str, min_fraction: float) -> Space:
         return within
     within.check_bounds()
     upper = upper_bounds(space, within)
-    count, min_count = (
-        (_count, MIN_ARCHITECTURES) if within.bounds.is_countable else (_sample_counter(within), MIN_SAMPLES)
-    )
+    count = None if within.bounds.is_countable else _sample_counter(within)
+    min_count = MIN_ARCHITECTURES if count is None else MIN_SAMPLES
     fraction = Fraction(min_fraction).limit_denominator(1000)
     while upper and fraction > 0:
-        minimums = [_min_cost(bound, fraction) for bound in upper]
-        counts = [count(within, minimum) for minimum in minimums]
+        limits = [(bound, ceil(fraction * int(bound.limit))) for bound in upper]
+        minimums = [replace(b, relation=">=", limit=limit, text=f"{b.cost} >= {limit}") for b, limit in limits]
+        counts = [count(m) if count else _with_constraint(within, m).count()[0] for m in minimums]
         if max(counts) >= min_count:
             return _with_constraint(within, minimums[counts.index(max(counts))])
         fraction -= FRACTION_STEP
@@ -89,24 +89,13 @@ def upper_bounds(space: Space, within: Space) -> list[Constraint]:
     return [bound for bound in added if bound.relation in ("<=", "<")]
 
 
-def _min_cost(bound: Constraint, fraction: Fraction) -> Constraint:
-    """Return the constraint that a cost is at least `fraction` of its upper bound (rounded up)."""
-    limit = ceil(fraction * int(bound.limit))
-    return replace(bound, relation=">=", limit=limit, text=f"{bound.cost} >= {limit}")
-
-
 def _with_constraint(within: Space, constraint: Constraint) -> Space:
     graph = copy(within.graph)
     graph.constraints = [*within.graph.constraints, constraint]
     return Space(graph)
 
 
-def _count(within: Space, constraint: Constraint) -> int:
-    """Return a lower bound on the number of architectures that satisfy `constraint`, too."""
-    return _with_constraint(within, constraint).count()[0]
-
-
-def _sample_counter(within: Space) -> Callable[[Space, Constraint], int]:
+def _sample_counter(within: Space) -> Callable[[Constraint], int]:
     """Return a function that counts how many of SAMPLES random architectures satisfy a constraint.
 
     Every call uses the same samples. It returns 0 if architectures within the bounds are too rare to be sampled.
@@ -116,6 +105,6 @@ def _sample_counter(within: Space) -> Callable[[Space, Constraint], int]:
     except ArchError as error:
         if error.diagnostics[0].code != "A1005":
             raise
-        return lambda within, floor: 0
+        return lambda minimum: 0
     costs = within.cost(codes)
-    return lambda within, floor: int((costs[str(floor.cost)] >= int(floor.limit)).sum())
+    return lambda minimum: int((costs[str(minimum.cost)] >= int(minimum.limit)).sum())

@@ -53,11 +53,6 @@ class Proposals:
         )
         return None if earlier else candidate
 
-    def equivalent_of(self, architecture: Architecture) -> Candidate | None:
-        """Return the candidate equivalent to an architecture that was passed to `new` before; None for other
-        architectures."""
-        return self._by_codes.get(architecture.codes)
-
     @property
     def seen(self) -> Mapping[tuple[int, ...], Candidate]:
         """Maps the codes of each architecture seen to its candidate; equivalent architectures share one."""

@@ -13,12 +13,12 @@ from archir.search.candidate import Candidate
 from archir.search.registry import strategy
 from archir.search.surrogates import models
 from archir.search.surrogates.encoding import Floats
-from archir.search.surrogates.pool import CandidatePool
+from archir.search.surrogates.pool import CandidatePool, PoolOptions
 from archir.spaces.space import Space
-from archir.utils.settings import Amount, Count, Settings
+from archir.utils.settings import Count
 
 
-class GuidedOptions(Settings):
+class GuidedOptions(PoolOptions):
     """Options of `bayesian` and `bananas`."""
 
     objective: str = "accuracy:max"
@@ -28,12 +28,6 @@ class GuidedOptions(Settings):
     """Number of random candidates that are scored before a model is first fitted."""
     batch: Count = 10
     """Number of candidates per batch; the model is fitted again after each batch."""
-    parents: Count = 10
-    """Number of best candidates so far whose mutants go into the candidate pool."""
-    children: Amount = 200
-    """Number of architectures in the candidate pool that are mutants of the best candidates."""
-    drawn: Count = 100
-    """Number of random architectures in the candidate pool."""
 
 
 class Guided(Search):
@@ -46,7 +40,7 @@ class Guided(Search):
     def __init__(self, space: Space, options: GuidedOptions, seed: int = 0) -> None:
         super().__init__(space, [options.objective], seed, options.trials)
         self.options = options
-        self.pool = CandidatePool(self.proposals, options.parents, options.children, options.drawn)
+        self.pool = CandidatePool(self.proposals, options)
         self.generator = np.random.default_rng(self.rng.getrandbits(64))
 
     def propose(self) -> list[Candidate]:

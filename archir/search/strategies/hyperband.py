@@ -17,7 +17,7 @@ from archir.search.ask_tell import ScoredCandidate, Search
 from archir.search.candidate import Candidate
 from archir.search.registry import strategy
 from archir.search.surrogates.models import expected_improvement
-from archir.search.surrogates.pool import CandidatePool
+from archir.search.surrogates.pool import CandidatePool, PoolOptions
 from archir.spaces.space import Space
 from archir.utils.settings import Count, Settings
 
@@ -147,7 +147,7 @@ class Hyperband(Halving):
         return self.rounds * super().batches
 
 
-class BohbOptions(HyperbandOptions):
+class BohbOptions(HyperbandOptions, PoolOptions):
     """Options of `bohb`: those of `hyperband`, and options of the model."""
 
     random: float = Field(default=1 / 3, ge=0, le=1)
@@ -155,12 +155,6 @@ class BohbOptions(HyperbandOptions):
     least: Count = 8
     """Minimum number of scores with the same training budget to fit a model; the largest budget with enough scores
     is used."""
-    parents: Count = 10
-    """Number of best candidates so far whose mutants go into the candidate pool."""
-    children: Count = 200
-    """Number of architectures in the candidate pool that are mutants of the best candidates."""
-    drawn: Count = 100
-    """Number of random architectures in the candidate pool."""
 
 
 @strategy("bohb", BohbOptions)
@@ -170,7 +164,7 @@ class Bohb(Hyperband):
     def __init__(self, space: Space, options: BohbOptions, seed: int = 0) -> None:
         super().__init__(space, options, seed)
         self.model_options = options
-        self.pool = CandidatePool(self.proposals, options.parents, options.children, options.drawn)
+        self.pool = CandidatePool(self.proposals, options)
 
     def initial_candidates(self, count: int, fraction: float) -> list[Candidate]:
         """Return the first rung of a bracket: the best of the candidate pool by expected improvement, and random

@@ -56,7 +56,7 @@ class LocalSearch(Search):
             new = self.proposals.new(architecture)
             if new is not None:
                 candidates.append(new)
-            elif (earlier := self.proposals.equivalent_of(architecture)) is not None:
+            elif (earlier := self.proposals.seen.get(architecture.codes)) is not None:
                 self._move(self._scored_by_id.get(earlier.id))
         if not candidates:
             self._current = None

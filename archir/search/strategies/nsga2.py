@@ -85,12 +85,9 @@ class Nsga2(Search):
         parent, rng = self._parent(), self.rng
         free = len(parent) - parent.count(-1) - sum([parent[i] >= 0 for i in self._fixed])
         probability = self.options.probability or 1 / max(1, free)
-        if not self._use_crossover():
+        if rng.random() >= self.options.crossover:
             return resample_codes(self.space, parent, rng, probability)
         return crossover_codes(self.space, parent, self._parent(), rng, probability)
-
-    def _use_crossover(self) -> bool:
-        return self.rng.random() < self.options.crossover
 
 
 def fittest(scored: Sequence[ScoredCandidate], count: int) -> list[ScoredCandidate]:

@@ -12,6 +12,7 @@ from archir.search.candidate import Candidate
 from archir.search.proposals import Proposals
 from archir.search.surrogates.encoding import Encoding, Floats, normal_scores
 from archir.search.variation import Codes, moved_codes
+from archir.utils.settings import Amount, Count, Settings
 
 MAX_OBSERVATIONS = 400
 """Maximum number of observations to which a model is fitted: half of them the best, the others the most recent
@@ -24,13 +25,22 @@ Acquisition = Callable[[Floats, Floats, Floats], Floats]
 values [m]."""
 
 
-class CandidatePool:
-    """Selects new candidates by acquisition value from a pool of `children` mutants and `random_count` random
-    architectures."""
+class PoolOptions(Settings):
+    """Options of strategies with a candidate pool."""
 
-    def __init__(self, proposals: Proposals, parents: int, children: int, random_count: int) -> None:
-        self.proposals, self.space, self.rng = proposals, proposals.space, proposals.rng
-        self.parents, self.children, self.random_count = parents, children, random_count
+    parents: Count = 10
+    """Number of best candidates so far whose mutants go into the candidate pool."""
+    children: Amount = 200
+    """Number of architectures in the candidate pool that are mutants of the best candidates."""
+    drawn: Count = 100
+    """Number of random architectures in the candidate pool."""
+
+
+class CandidatePool:
+    """Selects new candidates by acquisition value from a pool of mutants and random architectures."""
+
+    def __init__(self, proposals: Proposals, options: PoolOptions) -> None:
+        self.proposals, self.space, self.rng, self.options = proposals, proposals.space, proposals.rng, options
         self._encoding = Encoding(self.space.choices)
         self._generator = np.random.default_rng(self.rng.getrandbits(64))
 
@@ -40,7 +50,7 @@ class CandidatePool:
         """Return at most `count` new candidates: the architectures of a new pool with the highest acquisition
         values."""
         ordered = sorted(observed, key=lambda entry: entry.values)
-        pool = self._pool([entry.candidate.architecture.codes for entry in ordered[: self.parents]])
+        pool = self._pool([entry.candidate.architecture.codes for entry in ordered[: self.options.parents]])
         if not pool:
             return []
         if len(ordered) > MAX_OBSERVATIONS:
@@ -56,12 +66,12 @@ class CandidatePool:
     def _pool(self, parents: Sequence[Codes]) -> list[Codes]:
         """Return the codes of the pool: distinct, not seen before, and within all bounds."""
         seen = self.proposals.seen
-        children = [self._child(parents[i % len(parents)]) for i in range(self.children)] if parents else []
+        children = [self._child(parents[i % len(parents)]) for i in range(self.options.children)] if parents else []
         candidates = [codes for codes in dict.fromkeys(children) if codes not in seen]
         if candidates and self.space.has_cost_bounds:
             kept = self.space.bounds_mask(np.array(candidates, np.int16))
             candidates = [codes for codes, keep in zip(candidates, kept, strict=True) if keep]
-        samples = map(tuple, self.space.sample_codes(self.random_count, self._generator).tolist())
+        samples = map(tuple, self.space.sample_codes(self.options.drawn, self._generator).tolist())
         return list(dict.fromkeys([*candidates, *(codes for codes in samples if codes not in seen)]))
 
     def _child(self, parent: Codes) -> Codes:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from archir.backends.comparison import Difference
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import describe_error, fail
 from archir.utils.files import read_bytes, sha256, write_atomic
 
 SCHEMA = 2
@@ -136,7 +136,7 @@ def _read(path: Path) -> dict[str, Any]:
             raise fail("A0917", f"{path} is no certificate", None, hint)
         seal, digest = content.pop("sha256", None), _digest(content)
     except (OSError, ValueError, RecursionError) as error:
-        text = f"cannot read the certificate {path}: {getattr(error, 'strerror', None) or error}"
+        text = f"cannot read the certificate {path}: {describe_error(error)}"
         raise fail("A0917", text, None, hint) from None
     if seal != digest:
         raise fail("A0917", f"the certificate {path} was changed", None, hint)

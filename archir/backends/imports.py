@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from archir.backends.tensors import write_tensors
-from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names
+from archir.diagnostics.errors import ArchError, Diagnostic, describe_error, fail, join_names
 from archir.equivalence.canonical import canonical_hash
 from archir.ir.graph import state_name
 from archir.ir.typing import infer
@@ -133,9 +133,9 @@ def read_map(path: Path) -> tuple[dict[str, Source], list[str]]:
         sources = {str(name): _parse_source(entry) for name, entry in record["weights"].items()}
         return sources, [str(name) for name in record["rest"]]
     except OSError as error:
-        raise fail("A3204", f"cannot read the map of an import in {path}: {error}") from None
+        raise fail("A3204", f"cannot read the map of an import in {path}: {describe_error(error)}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise fail("A3204", f"{path} is no map of an import: {error}") from None
+        raise fail("A3204", f"{path} is no map of an import: {describe_error(error)}") from None
 
 
 def _parse_source(entry: Mapping[str, Any]) -> Source:

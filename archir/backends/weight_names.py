@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archir.diagnostics.errors import ArchError, Diagnostic, Span, fail, join_names
+from archir.diagnostics.errors import ArchError, Diagnostic, Span, describe_error, fail, join_names
 from archir.utils import toml
 from archir.utils.files import read_bytes
 from archir.utils.globs import capture_stars, fill_stars, matches
@@ -121,7 +121,7 @@ def read(path: Path) -> NameMap:
     try:
         text = read_bytes(path, MAX_BYTES).decode()
     except (OSError, ValueError) as error:
-        raise fail("A2220", f"cannot read the map {path}: {getattr(error, 'strerror', None) or error}") from None
+        raise fail("A2220", f"cannot read the map {path}: {describe_error(error)}") from None
     return parse(text, str(path))
 
 

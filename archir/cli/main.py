@@ -13,7 +13,7 @@ import click
 
 from archir import __version__
 from archir.cli.output import ARGUMENTS
-from archir.diagnostics.errors import ArchError, Interrupted, fail
+from archir.diagnostics.errors import ArchError, Interrupted, describe_error, fail
 from archir.diagnostics.escaping import escape_unprintable
 
 _PROGRAMS = (".arch", ".toml")
@@ -128,6 +128,8 @@ class LazyCommands(click.Group):
             from archir.diagnostics.hints import suggest
 
             hint = renamed_hint(args[0]) if args[0] in RENAMED else suggest(args[0], _COMMANDS)
+            if args[0] == "help":
+                hint = " ".join(["write `archir", *(name for name in args[1:2] if name in _COMMANDS), "--help`"])
             ctx.fail(f"there is no command '{args[0]}'{f'; {hint}' if hint else ''}")
         if args and args[0] == "compare" and any(word.endswith(".toml") for word in args):
             ctx.fail(renamed_hint("compare STUDY.toml"))
@@ -156,7 +158,7 @@ class LazyCommands(click.Group):
                 if error.errno in (None, EPIPE):  # errors of sockets and the like; the reader of our output has gone
                     raise
                 where = f"{error.filename2 or error.filename}: " if error.filename else ""
-                raise fail("A1206", f"{where}{error.strerror}") from error
+                raise fail("A1206", f"{where}{describe_error(error)}") from error
         except click.UsageError as error:
             if (text := escape_unprintable(_usage_message(error))) == error.format_message():
                 raise

@@ -14,7 +14,7 @@ import click
 from archir.cli.options import json_option, refuse
 from archir.cli.output import emit, say, table
 from archir.cli.param_types import PathParam
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import describe_error, fail
 from archir.runs import Summary
 from archir.runs.summaries import located_summaries, short_number
 
@@ -91,7 +91,7 @@ def _serve(folders: Sequence[Path], port: int) -> None:
     try:
         server = Server(port, folders)
     except OSError as error:
-        raise click.UsageError(f"port {port} cannot be used: {error.strerror}; name another --port") from None
+        raise click.UsageError(f"port {port} cannot be used: {describe_error(error)}; name another --port") from None
     with server:
         say(f"runs: {server.address} (Ctrl-C ends this)", err=True)
         with suppress(KeyboardInterrupt):

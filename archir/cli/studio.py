@@ -10,7 +10,7 @@ import click
 
 from archir.cli.output import say
 from archir.cli.param_types import PathParam
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import describe_error, fail
 
 
 @click.command("studio")
@@ -42,7 +42,9 @@ def studio_command(file: Path | None, port: int, browse: bool) -> None:
         try:
             bound.bind((HOST, port))
         except OSError as error:
-            raise click.UsageError(f"port {port} cannot be used: {error.strerror}; --port 0 takes a free one") from None
+            raise click.UsageError(
+                f"port {port} cannot be used: {describe_error(error)}; --port 0 takes a free one"
+            ) from None
         studio = Studio(bound.getsockname()[1], file.resolve() if file is not None else None)
         studio.text()  # report an unreadable file here rather than on the page
         say(f"studio: {studio.address} (Ctrl-C ends this)", err=True)

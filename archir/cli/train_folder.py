@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archir.diagnostics.errors import fail, join_names
+from archir.diagnostics.errors import describe_error, fail, join_names
 from archir.ir.graph import Graph
 from archir.ir.serial import from_json, to_json
 from archir.recipes import plugins
@@ -127,7 +127,7 @@ def _read_text(path: Path) -> str:
     try:
         return read_bytes(path, hashes.MAX_BYTES).decode()
     except (OSError, ValueError) as error:
-        raise fail("A1205", f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+        raise fail("A1205", f"cannot read {path}: {describe_error(error)}") from None
 
 
 def _training_error(folder: Path) -> tuple[str, None, str | None] | None:

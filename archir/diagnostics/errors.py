@@ -270,6 +270,13 @@ def require(condition: bool, message: str, hint: str | None = None, code: str = 
         raise RuleError(message, hint, code)
 
 
+def describe_error(error: BaseException) -> str:
+    """Return why a file cannot be used, in words: without the number of a system error, and without its path."""
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
+    return getattr(error, "strerror", None) or str(error)
+
+
 def join_names(names: Sequence[object], limit: int = 8) -> str:
     """Join names into one phrase.
 

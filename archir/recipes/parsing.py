@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from archir.diagnostics.errors import ArchError, Diagnostic, fail
+from archir.diagnostics.errors import ArchError, Diagnostic, describe_error, fail
 from archir.diagnostics.hints import suggest
 from archir.language.file_kinds import require_kind
 from archir.recipes.recipe import Phase, Recipe, Start, is_external
@@ -37,7 +37,7 @@ def read(path: Path, overrides: Mapping[str, str] | None = None) -> RecipeFile:
     try:
         text = read_bytes(path, 4 * toml.MAX_CHARACTERS).decode().replace("\r\n", "\n")
     except (OSError, ValueError) as error:
-        raise fail("A2201", f"cannot read the recipe {path}: {getattr(error, 'strerror', None) or error}") from None
+        raise fail("A2201", f"cannot read the recipe {path}: {describe_error(error)}") from None
     return parse(text, str(path), overrides)
 
 

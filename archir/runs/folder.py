@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import describe_error, fail
 from archir.runs import manifest
 from archir.runs.manifest import Entry, Manifest
 from archir.utils import files as disk
@@ -134,7 +134,7 @@ class Folder:
         except OSError as error:
             if self.location(name) != path:
                 return self.content(name)
-            raise fail("A1803", f"{path} cannot be read: {error.strerror}") from None
+            raise fail("A1803", f"{path} cannot be read: {describe_error(error)}") from None
         if entry_of_bytes(data) != entry:
             raise fail("A1803", f"{path} was changed after it was written: its SHA-256 differs")
         return data
@@ -179,7 +179,7 @@ def _difference(path: Path, entry: Entry) -> tuple[str, str] | None:
         size = path.stat().st_size
         intact = size == entry.bytes and entry_of_file(path) == entry
     except OSError as error:
-        return "A1803", f"cannot be read: {error.strerror}"
+        return "A1803", f"cannot be read: {describe_error(error)}"
     if size < entry.bytes:
         return "A1803", f"was cut: {size} of {entry.bytes} bytes are left"
     if size > entry.bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import describe_error, fail
 from archir.runs import manifest
 from archir.runs.folder import entry_of_file
 from archir.runs.manifest import Entry, RelativeName, StrictModel
@@ -47,7 +47,7 @@ def read(folder: Path) -> dict[str, Entry]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise fail("A1205", f"{path} cannot be read: {error.strerror}") from None
+        raise fail("A1205", f"{path} cannot be read: {describe_error(error)}") from None
     except (ValueError, ValidationError):
         raise fail("A1205", f"{path} was changed after it was written", None, _HINT) from None
 
@@ -59,7 +59,7 @@ def require_unchanged(folder: Path, names: Iterable[str]) -> None:
         try:
             intact = entries.get(name) == entry_of_file(folder / name)
         except OSError as error:
-            raise fail("A1205", f"{folder / name} cannot be read: {error.strerror}", None, _HINT) from None
+            raise fail("A1205", f"{folder / name} cannot be read: {describe_error(error)}", None, _HINT) from None
         if not intact:
             raise fail("A1205", f"{folder / name} was changed after training: its SHA-256 differs", None, _HINT)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import describe_error, fail
 from archir.utils.files import read_bytes
 
 NAME = "manifest.json"
@@ -102,7 +102,7 @@ def read(folder: Path) -> Manifest:
         hint = "the search was stopped before it began: start it again" if (folder / ".lock").exists() else None
         raise fail("A1801", f"{folder} is not a run: it has no {NAME}", None, hint) from None
     except OSError as error:
-        raise fail("A1802", f"{path} cannot be read: {error.strerror}") from None
+        raise fail("A1802", f"{path} cannot be read: {describe_error(error)}") from None
     hint = "put back a copy of this file; without it, no file of the folder can be verified"
     damaged = fail("A1802", f"{path} was changed after it was written", None, hint)
     try:

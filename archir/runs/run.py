@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from archir import __version__
-from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.errors import ArchError, describe_error, fail
 from archir.runs import damage, journal, manifest
 from archir.runs.folder import ENVIRONMENT, EXTENSIONS, JOURNAL, STAGING, Content, Folder, checkpoints, entry_of_file
 from archir.runs.journal import Journal, Trial
@@ -372,7 +372,7 @@ def _require_empty(folder: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise fail("A1808", f"{folder} cannot be a run's folder: {error.strerror}") from None
+        raise fail("A1808", f"{folder} cannot be a run's folder: {describe_error(error)}") from None
     if others := sorted(name for name in names if name not in (LOCK, STAGING) and not name.startswith(".manifest.")):
         raise fail("A1808", f"{folder} is not empty: it holds `{others[0]}`", None, "name another folder")
 

@@ -19,7 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from archir.diagnostics.errors import ArchError, Diagnostic, fail
+from archir.diagnostics.errors import ArchError, Diagnostic, describe_error, fail
 from archir.diagnostics.escaping import escape_to_line
 from archir.diagnostics.hints import suggest
 from archir.diagrams.diagram import Choice
@@ -85,8 +85,7 @@ def read(path: Path, space: Space) -> Scores:
             parse_constant=_parse_exact,
         )
     except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise fail("A3322", f"{path} cannot be read as scores: {reason}", None, _HINT) from None
+        raise fail("A3322", f"{path} cannot be read as scores: {describe_error(error)}", None, _HINT) from None
     if not isinstance(data, dict) or data.get("kind") != KIND or data.get("schema") != SCHEMA:
         raise fail("A3322", f"{path} is not a table of scores", None, _HINT)
     reading = _ScoresParser(str(path), {choice.path: choice for choice in space.choices})

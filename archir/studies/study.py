@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from archir.diagnostics.errors import ArchError, Diagnostic, fail
+from archir.diagnostics.errors import ArchError, Diagnostic, describe_error, fail
 from archir.recipes.spaces import load_space
 from archir.search.objectives import Objectives
 from archir.search.proposals import without_dedup
@@ -102,7 +102,7 @@ def read_study(path: Path) -> tuple[Study, Document]:
     try:
         text = read_bytes(path, 4 * toml.MAX_CHARACTERS).decode().replace("\r\n", "\n")
     except (OSError, ValueError) as error:
-        raise fail("A2260", f"cannot read the study {path}: {getattr(error, 'strerror', None) or error}") from None
+        raise fail("A2260", f"cannot read the study {path}: {describe_error(error)}") from None
     document = toml.parse_toml(text, str(path), "A2260")
     if "phase" in document.data and "task" not in document.data:
         hint = f"`archir search {path}` runs a recipe; a study has tables `[[task]]` and `[[strategy]]`"

@@ -29,7 +29,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import describe_error, fail
 from archir.utils import toml
 from archir.utils.files import read_bytes
 from archir.utils.settings import ListAsTuple, Settings, parse_settings
@@ -93,8 +93,7 @@ def read_mapping(path: Path) -> tuple[TableMapping, Document]:
     try:
         text = read_bytes(path, toml.MAX_CHARACTERS).decode()
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
         hint = "a mapping says which columns are choices and which are measures (docs/results.md)"
-        raise fail("A2251", f"cannot read the mapping {path}: {reason}", None, hint) from None
+        raise fail("A2251", f"cannot read the mapping {path}: {describe_error(error)}", None, hint) from None
     document = toml.parse_toml(text, str(path), "A2251")
     return parse_settings(TableMapping, document.data, "", document.span), document

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import describe_error, fail
 
 Bytes: TypeAlias = bytes | memoryview
 """A bytes-like object that can be written to a file."""
@@ -249,7 +249,7 @@ def report_write_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         obstacle = next((folder for folder in path.parents if folder.exists() and not folder.is_dir()), None)
-        reason = error.strerror or str(error) if obstacle is None else f"{obstacle} is not a folder"
+        reason = describe_error(error) if obstacle is None else f"{obstacle} is not a folder"
         raise fail("A0809", f"cannot write {path}: {reason}") from None
 
 

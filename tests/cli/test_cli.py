@@ -133,6 +133,8 @@ def test_check_looks_at_every_net_of_a_file(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["chek"], "there is no command 'chek'; did you mean `check`?"),
+        (["help"], "there is no command 'help'; write `archir --help`"),
+        (["help", "check"], "there is no command 'help'; write `archir check --help`"),
         (["check"], "Missing argument 'FILE[:NET]...'"),
         (["check", SPACE, "-p", "channels"], "a parameter is written name=value"),
         (["check", SPACE, "-p", "channels=1+"], "`1+` is no value"),

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from archir.costs.latencies.model import LatencyModel
 from archir.costs.latencies.table import MAX_FILE_BYTES, LatencyTable, latency_rule
 from archir.costs.symbolic import Rule
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import describe_error, fail
 from archir.ir.graph import Graph
 from archir.language.elaboration.cost_names import latency_confidence, latency_file
 from archir.utils.files import open_regular
@@ -34,8 +34,7 @@ def read_latency_file(path: str | Path, shown: str = "") -> LatencyTable | Laten
             text = stream.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         hint = f"measure a table: archir bench --table {shown} FILE, or fit a model: archir bench --fit {shown} FILE"
-        reason = getattr(error, "strerror", None) or str(error)
-        raise fail("A1501", f"{shown} cannot be read: {reason}", None, hint) from None
+        raise fail("A1501", f"{shown} cannot be read: {describe_error(error)}", None, hint) from None
     if len(text) > MAX_FILE_BYTES:
         raise fail("A1501", f"{shown} is not a latency table: it has more than {MAX_FILE_BYTES:,} bytes")
     kind: type[LatencyTable] | type[LatencyModel] = LatencyTable

@@ -32,7 +32,7 @@ from archir.data.readers.source import (
     split_targets,
 )
 from archir.data.readers.windows import token_windows
-from archir.diagnostics.errors import fail, join_names
+from archir.diagnostics.errors import describe_error, fail, join_names
 from archir.diagnostics.hints import suggest
 
 _TESTS = ("test", "validation", "valid", "val")
@@ -122,7 +122,7 @@ def _image_part(
             value = encoded[row][images[0]]
             return image_name, value["bytes"] if value["bytes"] is not None else Path(value["path"]).read_bytes()
         except _ERRORS as error:
-            raise fail("A1104", f"{image_name} cannot be read: {error}") from None
+            raise fail("A1104", f"{image_name} cannot be read: {describe_error(error)}") from None
 
     return image_part(EncodedImages(fetch, len(labels), size), labels)
 

@@ -20,7 +20,7 @@ from archir.data.readers.source import (
     read_error,
     source,
 )
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import describe_error, fail
 from archir.utils.files import read_bytes
 
 MAX_FILE_BYTES = 1 << 28
@@ -95,7 +95,7 @@ def _read_mask(image: Path, mask: Path, size: tuple[int, int, int]) -> NDArray[n
             resized = mask_picture.resize((size[2], size[1]), Image.Resampling.NEAREST)
             return np.array(resized).astype(np.int64)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise fail("A1104", f"{mask} cannot be decoded as an image: {error}") from None
+        raise fail("A1104", f"{mask} cannot be decoded as an image: {describe_error(error)}") from None
 
 
 def _image_files(folder: Path) -> list[Path]:

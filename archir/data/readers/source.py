@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.data.inputs import Inputs
-from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.errors import ArchError, describe_error, fail
 from archir.plugins.registry import Registry
 
 HELD_OUT = 0.2
@@ -212,9 +212,10 @@ def check_labels(display_name: str, labels: NDArray[Any], classes: int | None = 
     return labels.astype(np.int64)
 
 
-def read_error(path: Path | str, error: object) -> ArchError:
+def read_error(path: Path | str, error: Exception | str) -> ArchError:
     """Return the error (A1101) for an unreadable source."""
-    return fail("A1101", f"cannot read {path}: {error}")
+    reason = error if isinstance(error, str) else describe_error(error)
+    return fail("A1101", f"cannot read {path}: {reason}")
 
 
 def existing_path(name: str | Path) -> Path:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from archir.diagnostics.errors import ArchError, Diagnostic, Note, Span, fail
+from archir.diagnostics.errors import ArchError, Diagnostic, Note, Span, describe_error, fail
 from archir.diagnostics.hints import suggest
 from archir.language.elaboration.module import MAX_IMPORTS, Block, Library, Module
 from archir.language.syntax import ast
@@ -121,7 +121,7 @@ class Loader:
         try:
             path = (folder / name).resolve()
         except (OSError, ValueError, RuntimeError) as error:
-            raise fail("A0801", f"cannot read {name!r}: {error}", span) from None
+            raise fail("A0801", f"cannot read {name!r}: {describe_error(error)}", span) from None
         if not self.anywhere and (Path(name).is_absolute() or not path.is_relative_to(self.root)):
             raise fail("A0803", f'"{name}" lies outside of the folder {self.root.name or self.root}', span)
         return path, self.root
@@ -207,8 +207,7 @@ def read_program(path: Path, max_bytes: int = MAX_BYTES, shown: str = "") -> str
         with open_regular(path) as stream:
             data = stream.read(max_bytes + 1)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise fail("A0801", f"cannot read {shown}: {reason}") from None
+        raise fail("A0801", f"cannot read {shown}: {describe_error(error)}") from None
     if len(data) > max_bytes:
         raise fail("A0105", f"{shown} is larger than {max_bytes} bytes")
     try:

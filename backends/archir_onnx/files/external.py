@@ -14,7 +14,7 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import describe_error, fail
 from archir.utils.files import read_bytes
 
 MAX_BYTES = 1 << 31
@@ -33,7 +33,7 @@ def load_model(path: Path) -> onnx.ModelProto:
     try:
         model = onnx.load_model_from_string(read_bytes(path, MAX_BYTES))
     except OSError as error:
-        raise fail("A0916", f"cannot read the model {path}: {error.strerror}") from None
+        raise fail("A0916", f"cannot read the model {path}: {describe_error(error)}") from None
     except Exception as error:  # protobuf's errors have no public class
         raise fail("A0916", f"{path} is no ONNX model: {error}", None, _wrong_kind_hint(path)) from None
     if not model.HasField("graph"):
@@ -135,7 +135,7 @@ def _check_external_data(tensor: onnx.TensorProto, path: Path) -> None:
         status = data_file.lstat()
     except OSError as error:
         raise fail(
-            "A0916", f"{subject} is in {data_file}, which cannot be read: {error.strerror}", None, MOVED_HINT
+            "A0916", f"{subject} is in {data_file}, which cannot be read: {describe_error(error)}", None, MOVED_HINT
         ) from None
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         raise fail("A0916", f"{subject} is in {data_file}, which is a link or no file", None, "replace it by a copy")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import checker, defs, external_data_helper, helper, numpy_helper, shape_inference
 
 from archir.backends.calls import Call, Calls
-from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names
+from archir.diagnostics.errors import ArchError, Diagnostic, describe_error, fail, join_names
 from archir.ir.types import TensorType
 from archir_onnx.files import external
 from archir_onnx.reading.submodels import infer_types, without_weights
@@ -218,7 +218,7 @@ def _array(tensor: onnx.TensorProto, path: Path) -> NDArray[Any]:
     try:
         return numpy_helper.to_array(tensor)
     except Exception as error:  # onnx raises many classes
-        raise fail("A0916", f"`{tensor.name}` in {path} cannot be read: {error}") from None
+        raise fail("A0916", f"`{tensor.name}` in {path} cannot be read: {describe_error(error)}") from None
 
 
 def _inputs(

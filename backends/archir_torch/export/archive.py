@@ -16,7 +16,7 @@ from struct import error as StructError
 from typing import Any
 from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
-from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.errors import ArchError, describe_error, fail
 from archir.ir.types import TensorType
 from archir.utils.files import open_regular
 from archir_torch.export.package import PackageFormat
@@ -91,8 +91,7 @@ def open_package(path: Path) -> Iterator[Package]:
         with open_regular(path) as stream, _BoundedReader(stream.raw) as bounded, ZipFile(bounded) as archive:
             yield Package(path, archive)
     except (OSError, BadZipFile, ValueError, ArithmeticError, RuntimeError, EOFError, StructError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise fail("A0919", f"{path} is not a torch package: {reason}") from None
+        raise fail("A0919", f"{path} is not a torch package: {describe_error(error)}") from None
 
 
 def require_matching(

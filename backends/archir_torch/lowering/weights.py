@@ -13,7 +13,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from archir.backends.weight_names import NameMap, RenamedWeights
-from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names
+from archir.diagnostics.errors import ArchError, Diagnostic, describe_error, fail, join_names
 from archir.ir.graph import state_name
 from archir.utils.files import open_regular, write_atomic
 
@@ -42,8 +42,11 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         with open_regular(path), safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
-    except (OSError, SafetensorError, ValueError) as error:
-        raise fail("A0905", f"cannot read the weights in {path}: {error}") from None
+    except SafetensorError as error:
+        text = f"{path} is not a file of weights (.safetensors), or it is damaged: {error}"
+        raise fail("A0905", text) from None
+    except (OSError, ValueError) as error:
+        raise fail("A0905", f"cannot read the weights in {path}: {describe_error(error)}") from None
 
 
 def load_weights(module: nn.Module, path: Path, names: NameMap | None = None) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Any
 from safetensors.torch import save
 from torch import Tensor
 
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import describe_error, fail
 from archir.runs.manifest import MAX_BYTES, sealed, unsealed
 from archir.utils.files import read_bytes, sha256, write_atomic
 from archir_torch.lowering.weights import read_weights
@@ -46,7 +46,7 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         tensors = folder / Path(record["tensors"]).name
         damaged = sha256(tensors) != record["sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise fail("A1105", f"the checkpoint {path} cannot be read: {error}") from None
+        raise fail("A1105", f"the checkpoint {path} cannot be read: {describe_error(error)}") from None
     if damaged:
         raise fail("A1105", f"{tensors} was changed after it was written: its SHA-256 differs")
     return read_weights(tensors)[0], record

@@ -22,7 +22,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Shard, zeros
 
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import describe_error, fail
 from archir.runs.manifest import MAX_BYTES
 from archir.utils.files import read_bytes, sha256, write_atomic
 from archir_torch.lowering.module import Layer
@@ -123,7 +123,7 @@ class ShardCheckpointer:
             record: dict[str, Any] = json.loads(read_bytes(path, MAX_BYTES))
             assert record.keys() >= {"shards", "sha256", "facts"}
         except (OSError, ValueError, AssertionError) as error:
-            raise fail("A1105", f"the checkpoint {path} cannot be read: {error}") from None
+            raise fail("A1105", f"the checkpoint {path} cannot be read: {describe_error(error)}") from None
         return record
 
 

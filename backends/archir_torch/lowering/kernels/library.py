@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.errors import ArchError, describe_error, fail
 from archir.utils import files
 
 SOURCE = Path(__file__).parent / "source"
@@ -69,7 +69,7 @@ def load_library() -> ctypes.CDLL:
             path.unlink(missing_ok=True)
             return ctypes.CDLL(str(build_library()))
     except OSError as error:
-        raise _kernel_error(f"kernels cannot be kept in `{library_folder()}`: {error}") from error
+        raise _kernel_error(f"kernels cannot be kept in `{library_folder()}`: {describe_error(error)}") from error
 
 
 def is_built() -> bool:

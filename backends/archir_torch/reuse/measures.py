@@ -91,7 +91,9 @@ class Trained:
 Importance = Callable[[Trained], Mapping[NodeId, Tensor]]
 """Measure of importance: it returns one number per channel for each node; larger is more important."""
 
-IMPORTANCES: Registry[str, Importance] = Registry("importance measure", "importance measures")
+IMPORTANCES: Registry[str, Importance] = Registry(
+    "importance measure", "importance measures", "archir_torch.reuse.merging"
+)
 """Registry of the measures of importance, by name."""
 
 

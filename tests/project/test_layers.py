@@ -223,6 +223,22 @@ def test_compile_imports_the_modules_that_it_needs(tmp_path: Path) -> None:
     assert imported_modules(tmp_path, "compile", "net.arch", "-o", "net.onnx") <= 200
 
 
+def test_registries_find_all_entries_of_archir(tmp_path: Path) -> None:
+    """Where the modules that register entries are not among a registry's packages, a name works only sometimes."""
+    program = (
+        "from importlib import import_module\n"
+        "from archir.plugins import registry\n"
+        "import archir.data.sources, archir_onnx, archir_torch.objectives, archir_torch.proxies, archir_torch.reuse\n"
+        "import archir_torch.search.job\n"
+        "before = {each.kind: set(map(registry.key_name, each)) for each in registry.REGISTRIES}\n"
+        "for package in ('archir.data', 'archir.search', 'archir_torch', 'archir_onnx'):\n"
+        "    registry.import_all(package)\n"
+        "after = {each.kind: set(map(registry.key_name, each)) for each in registry.REGISTRIES}\n"
+        "print({kind: after[kind] - before[kind] for kind in before if after[kind] != before[kind]}, file=sys.stderr)\n"
+    )
+    assert run_alone(program, tmp_path).splitlines()[-1] == "{}"
+
+
 SPACE = """
 net tiny() {
     input image: f32[1, 8, 8]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,22 +94,6 @@ def open_paths(space: Space, open_: Sequence[str] | None, labels: Mapping[str, A
     return {choice.path for choice in space.choices} - matching_paths(space, list(labels))
 
 
-def label_outcomes(space: Space, labels: Mapping[str, Any], open_: Collection[str]) -> dict[str, int]:
-    """Convert labels of an architecture to outcomes, for the choices that are not open. Raises ArchError (A2204)."""
-    outcomes: dict[str, int] = {}
-    problems = []
-    for choice in space.choices:
-        if choice.path in labels and choice.path not in open_:
-            outcome = choice.outcome(labels[choice.path])
-            if outcome is None:
-                problems.append(_unknown_label(choice, labels[choice.path]))
-            else:
-                outcomes[choice.path] = outcome
-    if problems:
-        raise ArchError(*problems)
-    return outcomes
-
-
 def label_problems(space: Space, pattern: str, label: Any, open_: Collection[str]) -> list[Diagnostic]:
     """Return diagnostics (A2204) for each fixed choice that matches the pattern but has no alternative `label`.
 
@@ -120,25 +104,21 @@ def label_problems(space: Space, pattern: str, label: Any, open_: Collection[str
     return [_unknown_label(choice, label) for choice in candidates if choice.outcome(label) is None]
 
 
-def pattern_outcomes(space: Space, labels: Mapping[str, Any], open_: Collection[str]) -> dict[str, int]:
-    """Return the outcomes that patterns set for choices that are not open; later patterns override earlier ones.
+def _labels_to_outcomes(space: Space, labels: Iterable[tuple[Choice, Any]]) -> dict[str, int]:
+    """Convert labels of choices to outcomes; later labels override earlier ones.
 
-    A label is one of the alternatives, `"largest"` or `"smallest"`. Raises ArchError (A2203, A2204).
+    A label is one of the alternatives, `"largest"` or `"smallest"`. Raises ArchError (A2204).
     """
     outcomes: dict[str, int] = {}
     problems = []
-    for pattern, label in labels.items():
-        paths = matching_paths(space, [pattern])
-        for choice in space.choices:
-            if choice.path not in paths - set(open_):
-                continue
-            outcome = choice.outcome(label)
-            if outcome is None and _is_extreme(label):
-                outcome = _EXTREMES[label](space, outcomes).outcomes.get(choice.path, 0)
-            if outcome is None:
-                problems.append(_unknown_label(choice, label))
-            else:
-                outcomes[choice.path] = outcome
+    for choice, label in labels:
+        outcome = choice.outcome(label)
+        if outcome is None and _is_extreme(label):
+            outcome = _EXTREMES[label](space, outcomes).outcomes.get(choice.path, 0)
+        if outcome is None:
+            problems.append(_unknown_label(choice, label))
+        else:
+            outcomes[choice.path] = outcome
     if problems:
         raise ArchError(*problems)
     return outcomes
@@ -153,7 +133,11 @@ def fix_choices(
     choice is neither open nor fixed).
     """
     paths = open_paths(space, open_, labels)
-    outcomes = {**label_outcomes(space, architecture or {}, paths), **pattern_outcomes(space, labels, paths)}
+    closed = [choice for choice in space.choices if choice.path not in paths]
+    matched = ((label, matching_paths(space, [pattern])) for pattern, label in labels.items())
+    by_pattern = ((choice, label) for label, names in matched for choice in closed if choice.path in names)
+    from_architecture = ((c, (architecture or {})[c.path]) for c in closed if c.path in (architecture or {}))
+    outcomes = {**_labels_to_outcomes(space, from_architecture), **_labels_to_outcomes(space, by_pattern)}
     graph = freeze(space.graph, outcomes) if outcomes else space.graph
     undecided = [path for path in graph.decisions if path not in paths]
     if undecided:

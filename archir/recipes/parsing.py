@@ -65,7 +65,8 @@ def recipe_of_run(run: Run) -> RecipeFile:
 def open_run(source: str) -> tuple[Run, str]:
     """Open the run in `RUN` or `RUN:PHASE`; return it and the name of the phase, "" if none is named."""
     folder, colon, phase = source.rpartition(":")
-    return Run.open(Path(folder if colon else source)), phase if colon else ""
+    has_phase = colon and "/" not in phase
+    return Run.open(Path(folder if has_phase else source)), phase if has_phase else ""
 
 
 def _validate(document: Document) -> Recipe:

@@ -54,11 +54,8 @@ def _with_max_size(net_input: Input) -> Input:
     if not net_input.type.is_varying:
         return net_input
     if not net_input.is_image or varies(net_input.type.dims[0]):
-        raise input_error(
-            net_input,
-            "all samples of a data set have one size",
-            "only the height and width of an image input f32[C, H, W] may depend on a choice",
-        )
+        hint = "only the height and width of an image input f32[C, H, W] may depend on a choice"
+        raise input_error(net_input, "all samples of a data set have one size", hint)
     dims = tuple(max(leaves(dim)) if varies(dim) else dim for dim in net_input.type.dims)
     return replace(net_input, type=replace(net_input.type, dims=dims))
 
@@ -77,11 +74,8 @@ def image_shape(inputs: Inputs, source_name: str) -> tuple[int, int, int]:
     """
     if len(inputs) != 1 or not inputs[0].is_image:
         types = ", ".join(str(net_input.type) for net_input in inputs)
-        raise fail(
-            "A1103",
-            f"{source_name} holds images: a net must take one image [C, H, W], this one takes {types}",
-            inputs[0].span,
-        )
+        text = f"{source_name} holds images: a net must take one image [C, H, W], this one takes {types}"
+        raise fail("A1103", text, inputs[0].span)
     channels, height, width = inputs[0].type.shape
     if channels not in (1, 3):
         raise fail("A1103", f"the net's input has {channels} channels; images have 1 or 3", inputs[0].span)

@@ -149,9 +149,8 @@ def _by_input_name(arrays: Mapping[str, Raw], inputs: Inputs, source_name: str) 
     for net_input in inputs:
         if net_input.name not in arrays:
             names = ", ".join(f"`{name}`" for name in arrays)
-            raise input_error(
-                net_input, f"{source_name} has {names}", "with several inputs, arrays must have the names of the inputs"
-            )
+            hint = "with several inputs, arrays must have the names of the inputs"
+            raise input_error(net_input, f"{source_name} has {names}", hint)
     return {net_input.name: _fit_array(arrays[net_input.name], net_input, source_name) for net_input in inputs}
 
 
@@ -185,11 +184,8 @@ def _fit_images(array: NDArray[Any], net_input: Input, source_name: str) -> NDAr
     elif array.ndim == 4 and array.shape[1] not in channel_counts and array.shape[3] in channel_counts:
         array = array.transpose(0, 3, 1, 2)
     if array.ndim != 4 or 0 in array.shape or array.shape[1] not in channel_counts:
-        raise input_error(
-            net_input,
-            f"{source_name} has shape {list(original.shape)}",
-            "images are [n, H, W], [n, H, W, C] or [n, C, H, W]",
-        )
+        hint = "images are [n, H, W], [n, H, W, C] or [n, C, H, W]"
+        raise input_error(net_input, f"{source_name} has shape {list(original.shape)}", hint)
     if array.dtype == np.uint8:
         return np.ascontiguousarray(array) if not isinstance(array, np.memmap) else array
     return _as_float32(array, net_input, source_name)
@@ -214,10 +210,9 @@ def _as_indices(array: NDArray[Any], net_input: Input, source_name: str) -> NDAr
     low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
     if low < 0:
         raise input_error(net_input, f"{source_name} holds {low}", "tokens are integers from 0")
-    if net_input.type.integer_limit is not None and high >= net_input.type.integer_limit:
-        raise input_error(
-            net_input, f"{source_name} holds {high}, and the net looks up integers below {net_input.type.integer_limit}"
-        )
+    limit = net_input.type.integer_limit
+    if limit is not None and high >= limit:
+        raise input_error(net_input, f"{source_name} holds {high}, and the net looks up integers below {limit}")
     return array
 
 

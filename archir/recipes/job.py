@@ -88,22 +88,17 @@ class SupernetRecord:
         }
         return cls(to_json(graph), sharing, labels)
 
-    def check(self, architecture: Architecture) -> None:
-        """Raise ArchError (A2209) if an architecture has another label for a choice that was fixed during training."""
-        for path, label in architecture.items():
-            if path in self.fixed and self.fixed[path] != label:
-                text = f"the supernet was trained with `{path}` = {self.fixed[path]}, not {label}"
-                raise fail(
-                    "A2209", text, None, "fix the choice at the same alternative, or open it when training the supernet"
-                )
-
     def to_supernet(self, graph: Graph, architecture: Architecture) -> Architecture:
         """Convert an architecture of the full space to one of the supernet's space, which has the given graph.
 
         Raises ArchError: A2209 (it differs in a choice that was fixed during training), A1004 or A1008 (it is not an
         architecture of the supernet).
         """
-        self.check(architecture)
+        for path, label in architecture.items():
+            if path in self.fixed and self.fixed[path] != label:
+                text = f"the supernet was trained with `{path}` = {self.fixed[path]}, not {label}"
+                hint = "fix the choice at the same alternative, or open it when training the supernet"
+                raise fail("A2209", text, None, hint)
         return Space(graph).from_outcomes(architecture.outcomes)
 
 

@@ -133,7 +133,7 @@ def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) ->
     augment = {"shift": plan.shift, "flip": plan.flip}
     augmented = any(augment.values())
     teacher = {"kind": TEACHER, "teacher": names["net"], "weights": str(weights),
-    "form": _prediction_form(plan.objective),
+    "form": {"multilabel": "labels", "regression": "numbers"}.get(str(plan.objective.get("kind")), "classes"),
                "temperature": plan.temperature, "remember": not augmented}  # fmt: skip
     distillation: dict[str, Any] = {"also": [teacher]} if plan.teach != "none" else {}
     if plan.teach == "alone":
@@ -168,14 +168,7 @@ def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) ->
         {"name": TUNED, "strategy": "train", "start": {"architecture": SEARCH, "weights": CUT}, **distillation,
          "weights": optimizer, "training": steps | {"epochs": plan.epochs, "norms": plan.norms}},
     ]  # fmt: skip
-    data = {"source": plan.data, "weights": 1 - plan.validation} | (
-        {"augment": augment} if any(augment.values()) else {}
-    )
+    data = {"source": plan.data, "weights": 1 - plan.validation} | ({"augment": augment} if augmented else {})
     recipe = {"title": "a smaller network", "space": names["space"], "seed": plan.seed, "export": "each"}
     recipe |= {"threads": plan.threads} if plan.threads is not None else {}
     return {**recipe, "data": data, "objective": plan.objective, "phase": phases}
-
-
-def _prediction_form(objective: Mapping[str, Any]) -> str:
-    """Return the form of the teacher's predictions (`classes`, `labels` or `numbers`) for a kind of objective."""
-    return {"multilabel": "labels", "regression": "numbers"}.get(str(objective.get("kind")), "classes")

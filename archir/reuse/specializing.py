@@ -56,13 +56,11 @@ def prepare(source: str, bounds: Sequence[str], options: Mapping[str, Any], fold
         supernet.space.where(text).check_bounds()
     inherited, weights = supernet.phase_settings, supernet.weights
     phases: list[dict[str, Any]] = []
-    for position, text in enumerate(bounds, 1):
-        name, search = network_name(position), search_name(position)
-        within = {**options, "where": text}
-        starts = {"weights": weights}
-        phases.append({"name": search, "strategy": "evolution", **inherited, "start": starts, "options": within})
-        starts = {"architecture": search, "weights": weights}
-        phases.append({"name": name, "strategy": "inherit", **inherited, "start": starts})
+    for number, text in enumerate(bounds, 1):
+        search = {"name": search_name(number), "strategy": "evolution", **inherited, "start": {"weights": weights}}
+        start = {"architecture": search_name(number), "weights": weights}
+        extraction = {"name": network_name(number), "strategy": "inherit", **inherited, "start": start}
+        phases += [{**search, "options": {**options, "where": text}}, extraction]
     return supernet.write("specialized", phases, export="each")
 
 
@@ -74,13 +72,8 @@ def prepare_single_changes(source: str, options: Mapping[str, Any], folder: Path
     """
     supernet = _copy_supernet(source, folder)
     start = {"weights": supernet.weights}
-    phase = {
-        "name": REPLACE_PHASE,
-        "strategy": "replace_one",
-        **supernet.phase_settings,
-        "start": start,
-        "options": {**options},
-    }
+    phase = {"name": REPLACE_PHASE, "strategy": "replace_one", **supernet.phase_settings}
+    phase |= {"start": start, "options": {**options}}
     return supernet.write("one by one", [phase])
 
 
@@ -159,11 +152,9 @@ def find_supernet(source: str) -> tuple[Run, Phase, SupernetRecord]:
     with_supernet = [name for name, supernet in supernets.items() if supernet is not None]
     matching = [phase for phase in phases if phase.name in with_supernet and which in ("", phase.name)]
     if not matching:
-        hint = (
-            f"phases with a supernet there: {join_names(with_supernet)}"
-            if with_supernet
-            else "`spos`, `sandwich` and `fair` train one"
-        )
+        hint = "`spos`, `sandwich` and `fair` train one"
+        if with_supernet:
+            hint = f"phases with a supernet there: {join_names(with_supernet)}"
         raise fail("A2207", f"{run.folder} has no supernet{f' of a phase `{which}`' if which else ''}", None, hint)
     supernet = supernets[matching[-1].name]
     assert supernet is not None

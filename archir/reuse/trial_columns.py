@@ -40,12 +40,9 @@ def read_trials(folder: Path, phase: str | None = None) -> Trials:
     recipe = recipe_of_run(run).recipe
     plugins.require_loaded(recipe)
     with_trials = [traced for traced in recipe.phase if run.phase(traced.name).trials()]
-    if phase is not None and phase not in [traced.name for traced in with_trials]:
-        hint = (
-            f"there are {join_names([traced.name for traced in with_trials])}"
-            if with_trials
-            else "no phase of it tried candidates"
-        )
+    if phase is not None and all(traced.name != phase for traced in with_trials):
+        names = [traced.name for traced in with_trials]
+        hint = f"there are {join_names(names)}" if names else "no phase of it tried candidates"
         raise fail("A1207", f"{folder} has no trials of a phase `{phase}`", None, hint)
     rows: list[dict[str, Any]] = []
     for traced in with_trials:
@@ -59,8 +56,8 @@ def read_trials(folder: Path, phase: str | None = None) -> Trials:
             row |= {f"scores.{name}": value for name, value in trial.scores.items()}
             row |= {f"costs.{name}": int(costs[name][i]) for name in COSTS}
             rows.append(row | {f"choices.{path}": label for path, label in trial.architecture.items()})
-    names = sorted({name for row in rows for name in row}, key=_column_order)
-    return Trials({name: [row.get(name) for row in rows] for name in names})
+    columns = sorted({name for row in rows for name in row}, key=_column_order)
+    return Trials({name: [row.get(name) for row in rows] for name in columns})
 
 
 _PLAIN_COLUMNS = ("phase", "trial", "status", "hash", "budget", "seconds")

@@ -4,7 +4,7 @@ front."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -79,26 +79,16 @@ class Search(ABC):
         scores_by_id = {candidate.id: scores for candidate, scores in scored}
         if len(scored) != len(scores_by_id) or scores_by_id.keys() != {candidate.id for candidate in self._pending}:
             ids = ", ".join(str(candidate.id) for candidate in self._pending) or "none"
-            raise fail(
-                "A2503", f"scores were given for {', '.join(map(str, scores_by_id)) or 'nothing'}, but asked was {ids}"
-            )
-        entries = [
-            entry
-            for candidate in self._pending
-            if (entry := self._complete_scores(candidate, scores_by_id[candidate.id]))
-        ]
+            scored_ids = ", ".join(map(str, scores_by_id)) or "nothing"
+            raise fail("A2503", f"scores were given for {scored_ids}, but asked was {ids}")
+        entries = []
+        for candidate in self._pending:
+            if (scores := scores_by_id[candidate.id]) is not None:
+                completed = self.objectives.complete(candidate.architecture, scores)
+                if (values := self.objectives.values(completed)) is not None:
+                    entries.append(ScoredCandidate(candidate, completed, values))
         self._pending = []
         self.learn(entries)
-
-    def _complete_scores(
-        self, candidate: Candidate, given_scores: Mapping[str, float] | None
-    ) -> ScoredCandidate | None:
-        """Return the candidate with its scores, including computed costs; None if it failed."""
-        if given_scores is None:
-            return None
-        scores = self.objectives.complete(candidate.architecture, given_scores)
-        values = self.objectives.values(scores)
-        return None if values is None else ScoredCandidate(candidate, scores, values)
 
     def scored_at_max_budget(self) -> list[ScoredCandidate]:
         """Return the scored candidates that have the largest training budget among them."""

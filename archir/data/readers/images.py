@@ -83,15 +83,12 @@ def _read_mask(image: Path, mask: Path, size: tuple[int, int, int]) -> NDArray[n
     try:
         with Image.open(image) as picture, Image.open(mask) as mask_picture:
             if picture.size != mask_picture.size:
-                text = (
-                    f"{mask} is {mask_picture.width} x {mask_picture.height}, and {image.name} {picture.width} x "
-                    f"{picture.height}"
-                )
+                sizes = [f"{size[0]} x {size[1]}" for size in (mask_picture.size, picture.size)]
+                text = f"{mask} is {sizes[0]}, and {image.name} {sizes[1]}"
                 raise fail("A1102", text, None, "a mask is as large as its image")
             if mask_picture.mode not in ("L", "P", "1", "I", "I;16"):
-                raise fail(
-                    "A1102", f"{mask} has colours ({mask_picture.mode})", None, "masks are grey, or have a palette"
-                )
+                hint = "masks are grey, or have a palette"
+                raise fail("A1102", f"{mask} has colours ({mask_picture.mode})", None, hint)
             resized = mask_picture.resize((size[2], size[1]), Image.Resampling.NEAREST)
             return np.array(resized).astype(np.int64)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:

@@ -201,9 +201,8 @@ def check_labels(display_name: str, labels: NDArray[Any], classes: int | None = 
     Raises ArchError (A1102) unless all labels are integers with 0 <= label < `classes` (default: MAX_CLASSES).
     """
     if not np.issubdtype(labels.dtype, np.integer) or labels.ndim != 1 or len(labels) == 0:
-        raise fail(
-            "A1102", f"{display_name} must hold integers from 0, got {labels.dtype} of shape {list(labels.shape)}"
-        )
+        shape = list(labels.shape)
+        raise fail("A1102", f"{display_name} must hold integers from 0, got {labels.dtype} of shape {shape}")
     low, high, limit = int(labels.min()), int(labels.max()), MAX_CLASSES if classes is None else classes
     if low < 0 or high >= limit:
         wrong = low if low < 0 else high

@@ -98,12 +98,8 @@ def read_series(name: str, inputs: Inputs) -> Source:
     horizon = int(horizon_text) if horizon_text.isdigit() else 1 if not horizon_text else 0
     path, targets = split_targets(location)
     if horizon < 1:
-        raise fail(
-            "A1102",
-            f"`{horizon_text}` is no number of steps",
-            None,
-            f"series:{path}#{','.join(targets) or 'COLUMN'}@24",
-        )
+        example = f"series:{path}#{','.join(targets) or 'COLUMN'}@24"
+        raise fail("A1102", f"`{horizon_text}` is no number of steps", None, example)
     net_input = _single_input(inputs, f"`{path}`")
     columns = read_columns(path)
     numbers = {key: _as_numbers(cells) for key, cells in columns.items()}
@@ -124,14 +120,11 @@ def read_series(name: str, inputs: Inputs) -> Source:
     for begin, end in ((0, split), (split, len(values))):
         starts = range(begin, end - length - horizon + 1, horizon)
         if not starts:
-            raise fail(
-                "A1102", f"{path} has {end - begin} rows in a part, but a window needs {length} and {horizon} more"
-            )
-        x = np.stack([values[begin_row : begin_row + length] for begin_row in starts])
-        y = np.stack([target_values[begin_row + length : begin_row + length + horizon] for begin_row in starts])
-        windows.append(
-            Part({net_input.name: x.reshape(len(x), *shape)}, {"ahead": y[..., 0] if len(target_names) == 1 else y})
-        )
+            text = f"{path} has {end - begin} rows in a part, but a window needs {length} and {horizon} more"
+            raise fail("A1102", text)
+        x = np.stack([values[start : start + length] for start in starts]).reshape(len(starts), *shape)
+        y = np.stack([target_values[start + length : start + length + horizon] for start in starts])
+        windows.append(Part({net_input.name: x}, {"ahead": y[..., 0] if len(target_names) == 1 else y}))
     return Source.of(windows, min_gap=-(-length // horizon) + 1)
 
 

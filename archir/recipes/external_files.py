@@ -6,7 +6,7 @@ A run stays complete if the originals are changed or deleted.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,11 +61,8 @@ def external_weights(
         if not path.is_file():
             raise _no_weights(phase, name, "there is no such file")
         _require_unseen(recipe, phase, trained_on(path), uses_all_samples)
-        map_path = phase.start.map
-        return {
-            start_files(recipe, phase)[0]: path,
-            **({map_file(phase): folder / map_path} if map_path is not None else {}),
-        }
+        copies: dict[str, Content] = {start_files(recipe, phase)[0]: path}
+        return copies | ({} if phase.start.map is None else {map_file(phase): folder / phase.start.map})
     run, other, trained = _open_source(phase, name, folder)
     _require_same_split(recipe, phase, other, trained, uses_all_samples)
     weights, supernet = start_files(recipe, phase)
@@ -194,7 +191,9 @@ def teacher_files(phase: Phase, folder: Path) -> dict[str, Content]:
     folder), A2207 (a weights file does not exist), and errors in the programs.
     """
     files: dict[str, Content] = {}
-    for settings in _file_teachers(phase):
+    for settings in (phase.objective, *phase.also):
+        if "teacher" not in settings or "weights" not in settings or "phase" in settings:
+            continue
         net, weights = str(settings["teacher"]), str(settings["weights"])
         files |= {f"space/{name}": text for name, text in files_of(net, folder).items()}
         path = folder / weights
@@ -221,20 +220,9 @@ def with_teacher_files(run: Run, recipe: Recipe, settings: Mapping[str, Any]) ->
     return result | {"teacher": phase.space or recipe.space, "parameters": parameters, "weights": f"../{weights}"}
 
 
-def _file_teachers(phase: Phase) -> Iterator[Mapping[str, Any]]:
-    """Yield the objectives of a phase whose teacher is given as files."""
-    for settings in (phase.objective, *phase.also):
-        if "teacher" in settings and "weights" in settings and "phase" not in settings:
-            yield settings
-
-
 def _teacher_in_run(weights: str) -> str:
     """Return the name of a teacher's weights in a run; different paths in the recipe get different names."""
     return f"start/teacher-{sha256(weights.encode()).hexdigest()[:16]}.safetensors"
-
-
-TABLES = "tables"
-"""Folder for tables in a run."""
 
 
 def table_files(table: Evaluate, folder: Path) -> dict[str, Path]:
@@ -256,9 +244,8 @@ def results_from_run(run: Run, table: Evaluate, space: Space) -> Results:
     A11xx)."""
     from archir.tabular.results import read_results
 
-    return read_results(
-        run.folder / _table_in_run(table.table), run.folder / _table_in_run(_map_path(table)), space, table.measures
-    )
+    file, columns = (run.folder / _table_in_run(path) for path in (table.table, _map_path(table)))
+    return read_results(file, columns, space, table.measures)
 
 
 def _map_path(table: Evaluate) -> str:
@@ -267,4 +254,4 @@ def _map_path(table: Evaluate) -> str:
 
 
 def _table_in_run(path: str) -> str:
-    return f"{TABLES}/{quote(path, safe='')}"
+    return f"tables/{quote(path, safe='')}"

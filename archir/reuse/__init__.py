@@ -1,1 +1,1 @@
-"""Reuse of earlier training: weights of other runs and files, and networks extracted from one supernet."""
+"""Reuse of earlier training: recipes that derive smaller networks from trained ones, and tables of trials."""

@@ -24,7 +24,7 @@ def front_indices(values: Values) -> list[int]:
     if not values:
         return []
     points, first_indices, _ = _distinct(values)
-    current = _new_front(points.shape[1])
+    current = _Front.of(points.shape[1])
     return [int(index) for point, index in zip(points.tolist(), first_indices, strict=True) if current.add(point)]
 
 
@@ -41,7 +41,7 @@ def front_ranks(values: Values) -> list[int]:
         # a point that a front dominates is dominated by all earlier fronts, too: binary search for the rank
         rank = bisect_right(fronts, False, key=lambda candidate: not candidate.dominates(point))
         if rank == len(fronts):
-            fronts.append(_new_front(points.shape[1]))
+            fronts.append(_Front.of(points.shape[1]))
         fronts[rank].add(point)
         point_ranks.append(rank)
     return [point_ranks[position] for position in rows]
@@ -106,6 +106,11 @@ class _Front:
     The first objective of a later point is never smaller, so that only the other objectives are stored.
     """
 
+    @staticmethod
+    def of(objectives: int) -> _Front:
+        """Return an empty front for points with the given number of objectives."""
+        return _Staircase() if objectives <= 3 else _Front(objectives)
+
     def __init__(self, objectives: int) -> None:
         self._others = np.empty((16, objectives - 1))
         self._count = 0
@@ -164,10 +169,6 @@ class _Staircase(_Front):
         return step, height
 
 
-def _new_front(objectives: int) -> _Front:
-    return _Staircase() if objectives <= 3 else _Front(objectives)
-
-
 def _volume(gains: NDArray[Any]) -> float:
     """Compute the volume of a union of boxes with one corner at 0, slicing along the last axis (HSO, While et al.
     2006)."""
@@ -180,10 +181,10 @@ def _volume(gains: NDArray[Any]) -> float:
     if gains.shape[1] == 2:
         return float(np.maximum.accumulate(gains[:, 0]) @ depths)
     slices = np.flatnonzero(depths)
-    return float(sum(_volume(_outer_boxes(gains[: end + 1, :-1])) * depths[end] for end in slices))
-
-
-def _outer_boxes(gains: NDArray[Any]) -> NDArray[Any]:
-    """Drop boxes contained in others if there are three or more axes; with fewer, dropping them costs more than it
-    saves."""
-    return gains if gains.shape[1] < 3 else gains[front_indices([tuple(row) for row in (-gains).tolist()])]
+    volume = 0.0
+    for end in slices:
+        boxes = gains[: end + 1, :-1]
+        if boxes.shape[1] >= 3:  # drop boxes contained in others; with fewer axes, that costs more than it saves
+            boxes = boxes[front_indices([tuple(row) for row in (-boxes).tolist()])]
+        volume += _volume(boxes) * float(depths[end])
+    return volume

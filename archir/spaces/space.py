@@ -184,7 +184,7 @@ class Space:
                 return mutant
         raise fail("A1006", "this architecture has no neighbour that satisfies the constraints")
 
-    def repair(self, preferred: Sequence[int], rng: random.Random) -> Architecture:
+    def repair(self, preferred: Sequence[int] | Mapping[int, int], rng: random.Random) -> Architecture:
         """Return an architecture in which each choice has its preferred outcome, if the constraints on choices allow
         it.
 
@@ -193,7 +193,7 @@ class Space:
         """
         return self._architecture_of(self.repair_codes(preferred, random_fallback(rng)))
 
-    def repair_codes(self, preferred: Sequence[int], fallback: Fallback) -> tuple[int, ...]:
+    def repair_codes(self, preferred: Sequence[int] | Mapping[int, int], fallback: Fallback) -> tuple[int, ...]:
         """Return the codes of a repaired architecture (see `repair`); `fallback` picks outcomes where preferences
         fail."""
         codes = [-1] * len(self.order)

@@ -7,9 +7,8 @@ outcomes of inactive choices.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import overload
 
 import numpy as np
 
@@ -33,7 +32,7 @@ def architecture_from_picks(space: Space, pick: Pick) -> Architecture:
     one within all bounds that differs in few choices is returned. The result is a deterministic function of the
     picks.
     """
-    picks = _LazyPicks(space.choices, pick)
+    picks = _Picks(space.choices, pick)
     architecture = space.repair(picks, random.Random(0))
     return architecture if space.within(architecture) else _replacement(space, architecture)
 
@@ -44,40 +43,22 @@ def _replacement(space: Space, picked: Architecture) -> Architecture:
     It is the closest one among neighbours of `picked` and random architectures.
     """
     rng = random.Random(str(picked.codes))
-    neighbour_codes = [neighbour.codes for neighbour in islice(neighbours(space, picked, rng), MAX_NEIGHBOURS)]
+    near = [neighbour.codes for neighbour in islice(neighbours(space, picked, rng), MAX_NEIGHBOURS)]
     samples = space.sample_codes(SAMPLES, np.random.default_rng(rng.getrandbits(64)))
-    rows = np.concatenate(
-        [np.array(neighbour_codes, np.int16).reshape(len(neighbour_codes), len(picked.codes)), samples]
-    )
+    rows = np.concatenate([np.array(near, np.int16).reshape(len(near), len(picked.codes)), samples])
     rows = rows[space.bounds_mask(rows)]
     return space.decode(rows[np.argmin((rows != np.array(picked.codes)).sum(1))])
 
 
-class _LazyPicks(Sequence[int]):
-    """Lazy sequence of picked outcomes: `pick` is called when a choice is first read, at most once per choice."""
+class _Picks(dict[int, int]):
+    """Outcomes by position of their choice, which `pick` returns when they are read."""
 
     def __init__(self, choices: Sequence[Choice], pick: Pick) -> None:
         self._choices, self._pick = choices, pick
-        self._picked: dict[int, int] = {}
 
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[int]: ...
-    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if index >= len(self):
-            raise IndexError(index)
-        if index not in self._picked:
-            self._picked[index] = self._pick(self._choices[index])
-        return self._picked[index]
-
-    def __len__(self) -> int:
-        return len(self._choices)
-
-    def __iter__(self) -> Iterator[int]:
-        return (self[index] for index in range(len(self)))
+    def __missing__(self, position: int) -> int:
+        self[position] = self._pick(self._choices[position])
+        return self[position]
 
 
 def plain_label(choice: Choice, outcome: int) -> str | int | float | bool:

@@ -79,6 +79,8 @@ def study_command(
         undecided = [f"{comparison.strategies[a]} and {comparison.strategies[b]} ({format_p_value(p)})"
                 for (a, b), p in budget.p_values.items() if p > 0.05]  # fmt: skip
         say(f"  no significant difference: {', '.join(undecided) if undecided else 'none'}")
+    for task, text in outcome.outside.items():
+        say(f"task {task}: {text}", err=True)
     for text in sorted(set(outcome.failed.values()))[:3]:
         say(f"searches that failed: {text}", err=True)
     say(f"report: {folder / 'report.html'}")

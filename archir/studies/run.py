@@ -82,11 +82,13 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class StudyOutcome:
-    """Outcome of a study: the comparison, and the searches that failed."""
+    """Outcome of a study: the comparison, the searches that failed, and rows of tables that were left out."""
 
     comparison: StudyComparison
     failed: Mapping[SearchId, str]
     """Reason of the failure, for each failed search."""
+    outside: Mapping[str, str]
+    """For each task whose table has rows that are no architectures of the space: how many."""
 
 
 def run_study(
@@ -142,7 +144,8 @@ def run_study(
         _write_results(folder, comparison, tables, seconds, document.source.text)
         if trials_file is not None:
             export(trials_file, study, loaded_tasks, trials_of)
-    return StudyOutcome(comparison, failed)
+    outside = {loaded.task.name: loaded.table.outside for loaded in loaded_tasks if loaded.table.outside_count}
+    return StudyOutcome(comparison, failed, outside)
 
 
 def _write_results(

@@ -476,3 +476,11 @@ def test_studies_are_read_with_places(folder: Path) -> None:
     study, document = read_study(folder / "study.toml")
     assert [one.name for one in study.strategy] == ["random", "local"]
     assert document.span(("strategy", 1, "name")) is not None
+
+
+def test_rows_outside_of_the_space_are_counted(folder: Path) -> None:
+    table = folder / "results.csv"
+    table.write_text(table.read_text() + "e,a,a,a,0.5,0.5,10\n")
+    (folder / "study.toml").write_text(STUDY.replace("seeds = 4", "seeds = 2"))
+    result = CliRunner().invoke(main, ["study", str(folder / "study.toml"), "-o", str(folder / "out")])
+    assert "task one: 1 of 257 rows are no architectures of the space" in result.stderr

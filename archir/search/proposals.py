@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Proposals:
         self.rng = random.Random(seed)
         self._generator = np.random.default_rng(self.rng.getrandbits(64))
         self._sampled: deque[tuple[int, ...]] = deque()
-        self._by_codes: dict[tuple[int, ...], Candidate] = {}
+        self.seen: dict[tuple[int, ...], Candidate] = {}
         """Maps the codes of each architecture seen to its candidate; equivalent architectures share one."""
         self._by_hash: dict[str, Candidate] = {}
         """Maps canonical hashes to candidates."""
@@ -42,21 +42,15 @@ class Proposals:
 
     def new(self, architecture: Architecture, budget: float = 1.0) -> Candidate | None:
         """Return a new candidate for an architecture; None if an equivalent architecture was seen before."""
-        return None if architecture.codes in self._by_codes else self._deduplicate(architecture, budget)
+        return None if architecture.codes in self.seen else self._deduplicate(architecture, budget)
 
     def _deduplicate(self, architecture: Architecture, budget: float) -> Candidate | None:
         """Like `new`, for an architecture whose codes have not been seen before."""
         digest = self.space.canonical(architecture)
         earlier = self._by_hash.get(digest)
-        candidate = self._by_hash[digest] = self._by_codes[architecture.codes] = earlier or self._create(
-            architecture, budget
-        )
+        candidate = earlier or self._create(architecture, budget)
+        self._by_hash[digest] = self.seen[architecture.codes] = candidate
         return None if earlier else candidate
-
-    @property
-    def seen(self) -> Mapping[tuple[int, ...], Candidate]:
-        """Maps the codes of each architecture seen to its candidate; equivalent architectures share one."""
-        return self._by_codes
 
     def with_budget(self, candidate: Candidate, budget: float) -> Candidate:
         """Create a candidate with the same architecture, a new id, and another training budget."""
@@ -68,11 +62,11 @@ class Proposals:
         candidates: list[Candidate] = []
         repeats = 0
         while len(candidates) < count and self._remaining is None:
-            if repeats >= MAX_REPEATS or len(self._by_codes) >= self.space.satisfying:
+            if repeats >= MAX_REPEATS or len(self.seen) >= self.space.satisfying:
                 self._remaining = self._unseen()
                 break
             codes = self._sample_codes()
-            candidate = None if codes in self._by_codes else self._deduplicate(self.space.decode(codes), budget)
+            candidate = None if codes in self.seen else self._deduplicate(self.space.decode(codes), budget)
             candidates += [candidate] if candidate else []
             repeats = 0 if candidate else repeats + 1
         if self._remaining is not None:
@@ -110,7 +104,7 @@ class Proposals:
     ) -> list[Candidate]:
         """Like `varied`, but `make` returns the codes of an architecture."""
         candidates: list[Candidate] = []
-        seen, bounded = self._by_codes, self.space.has_cost_bounds
+        seen, bounded = self.seen, self.space.has_cost_bounds
         for _ in range(count * tries):
             if len(candidates) == count:
                 break
@@ -144,7 +138,7 @@ class Proposals:
         architectures: Iterable[Architecture] = (
             self.space.enumerate() if self.space.satisfying <= MAX_ENUMERATED else ()
         )
-        unseen = [architecture for architecture in architectures if architecture.codes not in self._by_codes]
+        unseen = [architecture for architecture in architectures if architecture.codes not in self.seen]
         self.rng.shuffle(unseen)
         return iter(unseen)
 

@@ -86,17 +86,14 @@ class ActorPool(WorkerPool[Actor]):
         try:
             self._ray = import_module("ray")
         except ImportError as error:
-            raise fail(
-                "A2602", f"Ray is not installed: {error_line(error)}", None, "pip install 'archir[ray]'"
-            ) from error
+            text = f"Ray is not installed: {error_line(error)}"
+            raise fail("A2602", text, None, "pip install 'archir[ray]'") from error
         if (address or "").startswith("ray://"):
             try:
                 import_module("grpc")
             except ImportError as error:
-                message = (
-                    f"Ray's client, which joins a cluster from another machine, is not installed: {error_line(error)}"
-                )
-                raise fail("A2602", message, None, "pip install 'ray[client]'") from error
+                text = f"Ray's client, which joins a cluster of other machines, is not installed: {error_line(error)}"
+                raise fail("A2602", text, None, "pip install 'ray[client]'") from error
         self._address, self._cores, self._gpus = address, cores, gpus
         self._owns_cluster = False
         self._work: Any = None
@@ -114,12 +111,9 @@ class ActorPool(WorkerPool[Actor]):
                     self._ray.init(address=self._address, log_to_driver=False, logging_level="ERROR")
             except Exception as error:
                 action = f"join the Ray cluster at `{self._address}`" if self._address else "start a Ray cluster"
-                hint = (
-                    "if the cluster has a token, set RAY_AUTH_MODE=token and the same token here"
-                    if self._address
-                    else None
-                )
-                raise fail("A2605", f"cannot {action}: {error_line(error)}", None, hint) from error
+                hint = "if the cluster has a token, set RAY_AUTH_MODE=token and the same token here"
+                text = f"cannot {action}: {error_line(error)}"
+                raise fail("A2605", text, None, hint if self._address else None) from error
         # Ray prints deaths of workers, which are outcomes here, on stdout. Ray's debugger silences them in the same
         # way.
         self._ray._private.worker._worker_logs_enabled = False
@@ -182,16 +176,14 @@ class ActorPool(WorkerPool[Actor]):
 @contextmanager
 def _quiet_environment() -> Iterator[None]:
     """Context manager that sets the variables of `RAY_ENVIRONMENT` and finally restores the old values."""
-    old = {name: os.environ.get(name) for name in RAY_ENVIRONMENT}
+    old = dict(os.environ)
     os.environ.update(RAY_ENVIRONMENT)
     try:
         yield
     finally:
-        for name, value in old.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in RAY_ENVIRONMENT:
+            os.environ.pop(name, None)
+            os.environ.update({name: old[name]} if name in old else {})
 
 
 @contextmanager

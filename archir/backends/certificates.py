@@ -100,7 +100,7 @@ def read(path: Path) -> dict[str, Any]:
     """Read the certificate of a model, and check that the model's files are unchanged. Raises ArchError (A0916 to
     A0918)."""
     if not path.is_file():
-        raise fail("A0916", f"{path} is no file" if path.exists() else f"there is no model {path}")
+        raise fail("A0916", f"{path} is not a file" if path.exists() else f"there is no model {path}")
     certificate = _read(certificate_path(path))
     if path.name not in certificate["files"]:
         hint = "a certified model cannot be renamed: restore its name, or export it under the new one"
@@ -133,7 +133,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(read_bytes(path, MAX_BYTES).decode(), parse_constant=_reject_constant)
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-            raise fail("A0917", f"{path} is no certificate", None, hint)
+            raise fail("A0917", f"{path} is not a certificate", None, hint)
         seal, digest = content.pop("sha256", None), _digest(content)
     except (OSError, ValueError, RecursionError) as error:
         text = f"cannot read the certificate {path}: {describe_error(error)}"
@@ -141,13 +141,13 @@ def _read(path: Path) -> dict[str, Any]:
     if seal != digest:
         raise fail("A0917", f"the certificate {path} was changed", None, hint)
     if wrong := next((what for what, right in _part_validity(content).items() if not right), None):
-        raise fail("A0917", f"{path} is no certificate: {wrong} is invalid", None, hint)
+        raise fail("A0917", f"{path} is not a certificate: {wrong} is invalid", None, hint)
     return content
 
 
 def _reject_constant(word: str) -> float:
     """Raise ValueError for NaN and infinities in JSON."""
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def _part_validity(content: Mapping[str, Any]) -> dict[str, bool]:

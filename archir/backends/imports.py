@@ -135,7 +135,7 @@ def read_map(path: Path) -> tuple[dict[str, Source], list[str]]:
     except OSError as error:
         raise fail("A3204", f"cannot read the map of an import in {path}: {describe_error(error)}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise fail("A3204", f"{path} is no map of an import: {describe_error(error)}") from None
+        raise fail("A3204", f"{path} is not a map of an import: {describe_error(error)}") from None
 
 
 def _parse_source(entry: Mapping[str, Any]) -> Source:
@@ -144,7 +144,7 @@ def _parse_source(entry: Mapping[str, Any]) -> Source:
     moves = []
     for kind, numbers in entry["moves"]:
         if kind not in ("permute", "reshape", "slice", "strided"):
-            raise ValueError(f"`{kind}` is no move")
+            raise ValueError(f"`{kind}` is not a move")
         moves.append(Move(kind, tuple(int(number) for number in numbers)))
     also = tuple(str(name) for name in entry.get("also", ()))
     return Source(str(entry["name"]), shape, tuple(moves), str(entry["computed"]), also, str(entry["digest"]))
@@ -208,7 +208,7 @@ def _moved_shape(source: Source) -> tuple[int, ...]:
     for kind, numbers in source.moves:
         if kind == "permute":
             if sorted(numbers) != list(range(len(shape))):
-                raise ValueError(f"{[*numbers]} is no order of {len(shape)} axes")
+                raise ValueError(f"{[*numbers]} is not an order of {len(shape)} axes")
             shape = tuple(shape[axis] for axis in numbers)
         elif kind == "reshape":
             if prod(numbers) != prod(shape) or min(numbers, default=1) < 0:
@@ -224,6 +224,6 @@ def _moved_shape(source: Source) -> tuple[int, ...]:
         else:
             axis, start, stop = numbers
             if not (0 <= axis < len(shape) and 0 <= start <= stop <= shape[axis]):
-                raise ValueError(f"{start}:{stop} is no part of axis {axis} of {[*shape]}")
+                raise ValueError(f"{start}:{stop} is not a part of axis {axis} of {[*shape]}")
             shape = (*shape[:axis], stop - start, *shape[axis + 1 :])
     return shape

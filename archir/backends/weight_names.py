@@ -132,7 +132,7 @@ def parse(text: str, name: str) -> NameMap:
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise fail("A2220", f"{name} is no JSON: {error}") from None
+            raise fail("A2220", f"{name} is not JSON: {error}") from None
         pairs = list(data.items()) if isinstance(data, dict) else data
         if not isinstance(pairs, list):
             raise fail("A2220", f"{name} is neither an object nor a list of pairs", None, _HINT)
@@ -148,7 +148,7 @@ def _rules(pairs: Iterable[tuple[Any, Span | None]], name: str) -> Iterator[Rule
         network_name, file_name = pair if isinstance(pair, list | tuple) and len(pair) == 2 else (None, None)
         for pattern in file_name if isinstance(file_name, list) else [file_name]:
             if not isinstance(network_name, str) or not isinstance(pattern, str):
-                problems.append(Diagnostic("A2220", f"{name} pairs what are no two names", span, _HINT))
+                problems.append(Diagnostic("A2220", f"{name} pairs what are not two names", span, _HINT))
             elif not network_name and not pattern:
                 problems.append(Diagnostic("A2220", f"{name} pairs two empty names", span, _HINT))
             elif network_name and pattern and network_name.count("*") != pattern.count("*"):

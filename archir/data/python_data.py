@@ -209,7 +209,7 @@ def _to_array(value: Any, display_name: str) -> NDArray[Any]:
     except (TypeError, ValueError, RuntimeError) as error:
         raise _foreign_error(display_name, error) from error
     if array.dtype.kind not in "fiub":
-        text = f"{display_name} is no array of numbers, but {array.dtype if array.size else 'empty'}"
+        text = f"{display_name} is not an array of numbers, but {array.dtype if array.size else 'empty'}"
         raise fail("A1115", text, None, _SAMPLE_HINT)
     return array
 

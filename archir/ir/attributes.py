@@ -94,4 +94,4 @@ def node_errors(op: Op, operand_count: int, decisions: Mapping[str, Decision]) -
         elif len(op.cases) != (outcomes := decisions[op.choice].choice.outcome_count):
             yield f"`{op.choice}` has {outcomes} outcomes, but {len(op.cases)} cases are given"
         if any(not 0 <= position < operand_count for position in op.cases):
-            yield f"a case of `select` is no position of its {operand_count} operands"
+            yield f"a case of `select` is not a position of its {operand_count} operands"

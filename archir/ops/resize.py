@@ -93,7 +93,7 @@ class PixelShuffle(_PixelRearrangement):
         channels, height, width = is_map(x)
         require(self.factor >= 1, "`factor` must be at least 1")
         parts = self.factor**2
-        require(channels % parts == 0, f"{channels} channels are no multiple of {parts}, the pixels per channel")
+        require(channels % parts == 0, f"{channels} channels are not a multiple of {parts}, the pixels per channel")
         return x.with_dims(channels // parts, height * self.factor, width * self.factor)
 
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:

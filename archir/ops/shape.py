@@ -86,7 +86,7 @@ class Transpose(View):
     def infer(self, x: TensorType) -> TensorType:
         """The permuted shape."""
         order = self.order(x.rank)
-        require(sorted(order) == list(range(x.rank)), f"{list(order)} is no permutation of the {x.rank} axes of {x}")
+        require(sorted(order) == list(range(x.rank)), f"{list(order)} is not a permutation of the {x.rank} axes of {x}")
         return x.with_dims(*(x.shape[axis] for axis in order))
 
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:

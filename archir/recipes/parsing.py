@@ -139,7 +139,7 @@ def _check_order(recipe: Recipe, document: Document) -> None:
     for number, phase in enumerate(recipe.phase):
         for what, name in phase.start.phases.items():
             if name not in earlier and not (what == "weights" and is_external(name)):
-                problem = f"phase `{phase.name}` starts from the {what} of `{name}`, which is no earlier phase"
+                problem = f"phase `{phase.name}` starts from the {what} of `{name}`, which is not an earlier phase"
                 span = document.span(("phase", number, "start", what))
                 problems.append(
                     Diagnostic("A1109", problem, span, suggest(name, earlier) or _other_run_hint(what, name))

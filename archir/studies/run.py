@@ -88,7 +88,7 @@ class StudyOutcome:
     failed: Mapping[SearchId, str]
     """Reason of the failure, for each failed search."""
     outside: Mapping[str, str]
-    """For each task whose table has rows that are no architectures of the space: how many."""
+    """For each task whose table has rows that are not architectures of the space: how many."""
 
 
 def run_study(

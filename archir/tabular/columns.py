@@ -52,7 +52,7 @@ class Columns:
         try:
             return np.concatenate(columns, 1).astype(np.float64)
         except ValueError:
-            raise fail("A2251", f"`{pattern}` of {self.file} is no column of numbers") from None
+            raise fail("A2251", f"`{pattern}` of {self.file} is not a column of numbers") from None
 
     def select_rows(self, name: str, cell: str | float) -> Columns:
         """Return only the rows that have this cell in a column. Raises ArchError (A2251) if there are none."""

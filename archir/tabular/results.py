@@ -55,7 +55,7 @@ class Results:
     @property
     def outside(self) -> str:
         """Text that says how many rows are left out."""
-        return f"{self.outside_count:,} of {self.row_count:,} rows are no architectures of the space"
+        return f"{self.outside_count:,} of {self.row_count:,} rows are not architectures of the space"
 
     @property
     def criterion(self) -> str:
@@ -194,7 +194,7 @@ class _CellDecoder:
         self.table, self.document, self.space, self.problems = table, document, space, problems
 
     def codes(self, columns_map: mapping.TableMapping) -> Codes:
-        """Return the outcomes in each row: -1 for inactive choices, `UNKNOWN` for cells that are no alternative's
+        """Return the outcomes in each row: -1 for inactive choices, `UNKNOWN` for cells that are not an alternative's
         label."""
         order, rows = self.space.order, self.table.row_count
         columns, labels = dict(self._columns(columns_map.choices)), dict(self._labels(columns_map.labels))
@@ -248,7 +248,7 @@ def _decode_column(choice: Choice, cells: NDArray[Any], labels: Sequence[Label] 
 
 
 def _decode_cell(choice: Choice, cell: Any, labels: Sequence[Label] | None) -> int:
-    """Return the outcome that a cell stands for; `UNKNOWN` if it is no alternative's label."""
+    """Return the outcome that a cell stands for; `UNKNOWN` if it is not an alternative's label."""
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
     if labels is not None:
@@ -300,7 +300,7 @@ def _row_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _unknown_cells_hint(space: Space, codes: Codes) -> str:
-    """Return a hint that names the choice with the most cells that are no alternative's label."""
+    """Return a hint that names the choice with the most cells that are not an alternative's label."""
     position = int((codes == UNKNOWN).sum(0).argmax())
     choice = space.choices[position]
     labels = join_names([str(alternative) for alternative in choice.alternatives])

@@ -110,7 +110,7 @@ def _labels(metadata: Mapping[str, str], output: Slot) -> list[str]:
     except (ValueError, RecursionError):
         labels = None
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise UnservableError("the metadata `labels` is not a JSON list of strings")
+        raise UnservableError("the metadata `labels` is not JSON list of strings")
     if labels and output.shape != (len(labels),):
         raise UnservableError(f"there are {len(labels)} labels, but `{output.name}` has the shape {list(output.shape)}")
     return labels
@@ -123,11 +123,11 @@ def _check_certificate(path: Path) -> None:
         return
     try:
         if not certificate.is_file() or certificate.stat().st_size > _MAX_CERTIFICATE_BYTES:
-            raise ValueError("it is no file, or a large one")
+            raise ValueError("it is not a file, or a large one")
         files = json.loads(certificate.read_text("utf-8"))["files"]
         changed = [name for name, facts in files.items() if _has_changed(path.parent / name, facts["sha256"])]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UnservableError(f"{certificate} is no certificate of it: {error}") from None
+        raise UnservableError(f"{certificate} is not a certificate of it: {error}") from None
     if path.name not in files:
         raise UnservableError(f"{certificate} certifies {', '.join(files)}: a model keeps its name")
     if changed:

@@ -73,7 +73,7 @@ def _from_json(body: bytes, inputs: Sequence[Slot]) -> Arrays:
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise HTTPException(400, f"the body is no JSON: {error}") from None
+        raise HTTPException(400, f"the body is not JSON: {error}") from None
     if not isinstance(document, dict) or document.keys() != {"inputs"}:
         raise HTTPException(422, 'the body is {"inputs": ...}, and nothing else')
     values = document["inputs"]
@@ -123,7 +123,7 @@ def _from_image(kind: str, body: bytes, slot: Slot) -> NDArray[Any]:
             size = image.size
             pixels = np.asarray(image.convert(_MODES[channels])) if size == (width, height) else None
     except UnidentifiedImageError:  # its message contains the address of an object
-        raise HTTPException(422, f"the body is no {kind}") from None
+        raise HTTPException(422, f"the body is not {kind}") from None
     except Exception as error:  # decoders of damaged files raise errors of any class
         raise HTTPException(422, f"the body cannot be read as {kind}: {error}") from None
     if pixels is None:

@@ -1,4 +1,4 @@
-"""What comes from outside commands no terminal: it is spelled out, whichever command prints it, and is no markup."""
+"""What comes from outside commands no terminal: it is spelled out, whichever command prints it, and is not markup."""
 
 from __future__ import annotations
 

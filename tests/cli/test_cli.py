@@ -137,7 +137,7 @@ def test_check_looks_at_every_net_of_a_file(tmp_path: Path) -> None:
         (["help", "check"], "there is no command 'help'; write `archir check --help`"),
         (["check"], "Missing argument 'FILE[:NET]...'"),
         (["check", SPACE, "-p", "channels"], "a parameter is written name=value"),
-        (["check", SPACE, "-p", "channels=1+"], "`1+` is no value"),
+        (["check", SPACE, "-p", "channels=1+"], "`1+` is not a value"),
         (["cost", SPACE, "--arch", "a", "--seed", "1"], "--arch and --seed exclude each other"),
         (["compile", SPACE, "--seed", "0", "--to", "onnx"], "--to onnx needs -o FILE"),
         (["compile", SPACE, "--to", "onnx", "-o", "net.py"], "net.py is the name of another kind of file"),

@@ -220,7 +220,7 @@ def test_requirements_take_them() -> None:
         ("resnet50.arch:resnet50", "prefill_macs(context=4)", "A3320.*takes no tokens"),
         ("zoo/gpt.arch:gpt", "prefill_macs(context=9)", "A3320.*does not take 9 tokens: `embedding` has 8 rows"),
         ("zoo/nas_bert.arch", "prefill_macs(contexts=9)", "A3321.*did you mean `context`"),
-        ("zoo/gpt.arch:gpt", "kv_bytes(1, 2, \"f64\")", "A3321.*`f64` is no element type"),
+        ("zoo/gpt.arch:gpt", "kv_bytes(1, 2, \"f64\")", "A3321.*`f64` is not an element type"),
         ("zoo/gpt.arch:gpt", "kv_bytes(batch=1.5)", "A3321.*cannot read `batch=1.5`"),
         ("zoo/gpt.arch:gpt", "flop", "A1604.*did you mean `flops`"),
     ],

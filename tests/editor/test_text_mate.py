@@ -138,7 +138,7 @@ def test_words_in_the_place_of_a_type_are_names(word: str) -> None:
 )  # fmt: skip
 def test_names_written_like_keywords(line: str) -> None:
     text = f"block a(x, k) {{\n    {line}\n    return x\n}}\n"
-    tokens(text)  # raises ArchError for what is no program
+    tokens(text)  # raises ArchError for what is not a program
     assert differences(text) == []
 
 

@@ -42,7 +42,7 @@ class Finding:
 
 
 class TooLongError(BaseException):
-    """A case exceeded the time limit. It is no Exception, so that no handler of the tested code catches it."""
+    """A case exceeded the time limit. It is not an Exception, so that no handler of the tested code catches it."""
 
 
 @contextmanager

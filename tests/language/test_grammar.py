@@ -122,7 +122,7 @@ def test_a_mark_of_byte_order_stands_at_the_start_alone() -> None:
     ["nettiny {\n}", "consta = 1", "net n {\n    x = 1 ifb else 2\n}", "const a = [i fori in b]", "ownblock f(x) {}"],
 )
 def test_a_word_is_read_to_its_end(text: str) -> None:
-    """Where no name can stand, neither: a keyword is no beginning of a word."""
+    """Where no name can stand, neither: a keyword is not a beginning of a word."""
     with pytest.raises(ArchError) as caught:
         parse(text)
     assert caught.value.diagnostics[0].code == "A0102"

@@ -52,7 +52,7 @@ def test_a_bar_is_one_output_that_is_replaced_now_and_then(cell: Handle, capsys:
         for index in range(1000):
             shown.step(index, {"loss": 0.5})
         shown.epoch({"epoch": 1, "loss": 0.5, "validation_accuracy": 0.25, "seconds": 2})
-    assert 2 <= len(cell.shown) <= 10, "a thousand steps are no thousand messages"
+    assert 2 <= len(cell.shown) <= 10, "a thousand steps are not a thousand messages"
     assert said(cell.shown[0]) == "<b>first</b> epoch 1/2 0 of 1,000 -  - (0 s)"
     assert said(cell.shown[-1]).startswith("<b>first</b> epoch 2/2 1,000 of 1,000 loss 0.500  validation 25.0% (")
     assert 'max="1000" value="1000"' in cell.shown[-1]

@@ -59,7 +59,7 @@ def test_it_is_what_torch_has(call: str, wanted: object) -> None:
         ("resize([4, 4, 4])", r"`size` is one number, or one for each of 2 axes: \[4, 4, 4\]"),
         ('resize(4, mode="linear")', '`mode` of `resize` must be "nearest" or "bilinear" or "bicubic"'),
         ("adaptive_avg_pool(7)", "6 pixels do not split into 7 regions of at least one pixel"),
-        ("pixel_shuffle(3)", "4 channels are no multiple of 9, the pixels per channel"),
+        ("pixel_shuffle(3)", "4 channels are not a multiple of 9, the pixels per channel"),
         ("pixel_unshuffle(4)", "8 x 6 pixels do not split into squares of 4"),
     ],
 )

@@ -215,7 +215,7 @@ APART: dict[str, tuple[str, list[str], list[str]]] = {
         ["scale(%0, factor=2.0)", "shift(%1, amount=1.0)"],
         ["shift(%0, amount=1.0)", "scale(%1, factor=2.0)"],
     ),
-    "a shift is no scale": (X, ["shift(%0, amount=1.0)"], ["scale(%0, factor=2.0)"]),
+    "a shift is not a scale": (X, ["shift(%0, amount=1.0)"], ["scale(%0, factor=2.0)"]),
     "softmax before or after": (TOKENS, ["softmax(%0)", "transpose(%1)"], ["transpose(%0)", "softmax(%1)"]),
     "padding before or after": (MAP, ["pad(%0, amount=1)", "sigmoid(%1)"], ["sigmoid(%0)", "pad(%1, amount=1)"]),
     "stretched sums": (

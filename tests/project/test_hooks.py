@@ -30,7 +30,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with an environment in it, which is nobody's business."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".venv").mkdir()
-    (tmp_path / ".venv" / "other.arch").write_text("this is no program")
+    (tmp_path / ".venv" / "other.arch").write_text("this is not a program")
     (tmp_path / "a.arch").write_text(SOUND)
     return tmp_path
 

@@ -111,7 +111,7 @@ def test_images(tmp_path: Path) -> None:
         answer = one.ask(body=written("png", grey), kind="image/png")
         assert answer.json["outputs"]["image_out"] == np.repeat(grey[..., None], 3, 2).tolist()
         assert one.ask(body=pixels.tobytes(), kind=RAW).json["outputs"]["image_out"] == pixels.tolist()
-        assert one.ask(body=b"GIF", kind="image/png").json == {"error": "the body is no image/png"}
+        assert one.ask(body=b"GIF", kind="image/png").json == {"error": "the body is not image/png"}
         answer = one.ask(body=written("png", pixels[:, :5]), kind="image/png")
         assert (answer.status, "5x4 pixels; the model takes 6x4" in answer.json["error"]) == (422, True)
         whole = written("png")
@@ -447,7 +447,7 @@ def test_models_that_are_not_served(model: Path, tmp_path: Path, monkeypatch: py
     Path(f"{renamed}.json").write_bytes(certificate.read_bytes())
     assert "certifies net.onnx: a model keeps its name" in refused(renamed)  # though net.onnx is there, too
     certificate.write_text("[]")
-    assert "no certificate" in refused(path)
+    assert "not a certificate" in refused(path)
     certificate.unlink()
     path.write_bytes(b"nonsense")
     assert "onnxruntime cannot load" in refused(path)

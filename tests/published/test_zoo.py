@@ -164,7 +164,9 @@ def test_networks_of_attentive_nas_cost_what_is_published(millions: int) -> None
 def test_metaformers_cost_what_is_published(mixers: list[str], params: float, macs: float) -> None:
     cost = cost_of("metaformer", **{f"mixer[{i}]": mixer for i, mixer in enumerate(mixers)})
     assert round(cost.params / 1e6, 1) == params
-    assert cost.macs / 1e9 == pytest.approx(macs, rel=0.02)  # the table also counts what is no multiply-accumulate here
+    assert cost.macs / 1e9 == pytest.approx(
+        macs, rel=0.02
+    )  # the table also counts what is not a multiply-accumulate here
 
 
 def paired(cells: dict[str, str]) -> dict[str, Any]:

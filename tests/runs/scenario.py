@@ -22,7 +22,7 @@ EPOCHS = 5
 HAS_TENSORBOARD = find_spec("tensorboard") is not None
 if HAS_TENSORBOARD:
     with TemporaryDirectory() as name:
-        tensorboard.EventFile(Path(name)).close()  # what it imports is no moment to kill at
+        tensorboard.EventFile(Path(name)).close()  # what it imports is not a moment to kill at
 TOUCHES = {"open", "os.rename", "os.remove", "os.mkdir", "os.truncate", "os.chmod", "os.rmdir", "sqlite3.connect"}
 """What a kill may come before (see Python's table of audit events)."""
 

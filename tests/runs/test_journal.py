@@ -51,7 +51,7 @@ def test_what_was_put_last_counts(sessions: list[list[tuple[str, Kind, str, dict
                 made.put(phase, kind, key, content)
                 before = made.count
                 made.put(phase, kind, key, content)
-                assert made.count == before, "the same once more is no new row"
+                assert made.count == before, "the same once more is not a new row"
                 wanted.setdefault((phase, kind), {})[key] = plain_json(content)
             count = made.count
             if number % 2:

@@ -14,7 +14,7 @@ from archir.diagnostics.errors import ArchError
 from archir.spaces import rows
 from archir.spaces.space import Space
 
-# bounds that are no ranges
+# bounds that are not ranges
 
 
 def layers(require: str, count: int = 6) -> Space:

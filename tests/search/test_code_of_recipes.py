@@ -134,5 +134,5 @@ def test_what_a_caller_names_is_imported(source: str, tmp_path: Path) -> None:
     said = "A1115.*`theirs:give` is a NoneType" if source == "theirs:give" else "A3101.*there is no plugin `nowhere`"
     with pytest.raises(ArchError, match=said):
         archir.train(network, data=source)
-    with pytest.raises(ArchError, match=r"A1901.*is no objective|A3101.*there is no plugin `nowhere`"):
+    with pytest.raises(ArchError, match=r"A1901.*is not an objective|A3101.*there is no plugin `nowhere`"):
         archir.train(network, settings={"objective": {"kind": source}})

@@ -56,14 +56,14 @@ def test_what_is_captured_fills_the_pattern_again(text: str) -> None:
     [
         ('"a*" = "b"', "m.toml", r"m.toml:1:1.*A2220.*`a\*` and `b` have 1 and 0 stars"),
         ('"" = ""', "m.toml", "m.toml:1:1.*A2220.*two empty names"),
-        ('"a" = 3', "m.toml", "m.toml:1:1.*A2220.*no two names"),
+        ('"a" = 3', "m.toml", "m.toml:1:1.*A2220.*not two names"),
         ('"a" = "none"\n"b" = "nor.*"', "m.toml", r"(?s)`none`.*`nor\.\*`|stars"),
         ('"a" = "first"\n"b" = "none"\n"c" = "nothing"', "m.toml", r"(?s)m.toml:2:1.*`none`.*m.toml:3:1.*`nothing`"),
         ('"same" = "first"', "m.toml", "A2220.*`first` and `same` of the file are both named `same`"),
         ('"a" = ', "m.toml", "A2220.*not TOML"),
-        ("[3]", "m.json", "A2220.*no two names"),
+        ("[3]", "m.json", "A2220.*not two names"),
         ("3", "m.json", "A2220.*neither an object nor a list"),
-        ("[" * 100_000, "m.json", "A2220.*no JSON"),
+        ("[" * 100_000, "m.json", "A2220.*not JSON"),
     ],
 )
 def test_maps_that_are_refused(text: str, name: str, said: str) -> None:

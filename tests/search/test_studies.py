@@ -193,7 +193,7 @@ def kept(folder: Path) -> int:
 
 
 def test_short_trainings_count_as_a_part(folder: Path) -> None:
-    """Four trainings of a quarter cost one; what was trained for a part of the epochs is no result."""
+    """Four trainings of a quarter cost one; what was trained for a part of the epochs is not a result."""
     text = (
         STUDY + '\n[[strategy]]\nname = "bands"\nstrategy = "hyperband"\noptions = { eta = 4, rungs = 2, rounds = 9 }\n'
     )
@@ -483,4 +483,4 @@ def test_rows_outside_of_the_space_are_counted(folder: Path) -> None:
     table.write_text(table.read_text() + "e,a,a,a,0.5,0.5,10\n")
     (folder / "study.toml").write_text(STUDY.replace("seeds = 4", "seeds = 2"))
     result = CliRunner().invoke(main, ["study", str(folder / "study.toml"), "-o", str(folder / "out")])
-    assert "task one: 1 of 257 rows are no architectures of the space" in result.stderr
+    assert "task one: 1 of 257 rows are not architectures of the space" in result.stderr

@@ -25,7 +25,7 @@ net windowed() {
 
 
 def test_a_mask_and_weights_that_are_written_down(tmp_path: Path) -> None:
-    """In torch, as a file of torch and as ONNX; texts of graphs keep them; what is equal as a number is no mask."""
+    """In torch, as a file of torch and as ONNX; texts of graphs keep them; what is equal as a number is not a mask."""
     graph = archir.loads(NET).graph
     module = TORCH.lower(graph).eval()
     x = torch.randn(3, 4, 8)

@@ -87,7 +87,7 @@ def test_integers_are_drawn_below_what_they_are_looked_up_in(tmp_path: Path) -> 
     """
     assert ranged(text) == {"a": 5, "b": 300, "c": 6, "d": 5}
     learned = "input a: i64[6]\n output x = (a |> embedding(50, 4)) + (a |> positions |> embedding(6, 4))"
-    assert ranged(learned) == {"a": 50}  # positions are no tokens
+    assert ranged(learned) == {"a": 50}  # positions are not tokens
     assert ranged("input a: i64[6]\n input x: f32[3]\n output y = a\n output z = x") == {"a": None, "x": None}
     graph = archir.loads("net n {\n" + text + "\n}").graph
     drawn = random_inputs(ranged_inputs(graph), 400, seed=0)

@@ -147,7 +147,7 @@ class _Column:
         numbers = np.array([float(cell) for cell in cells])
         if not np.isfinite(numbers).all():
             row = int((~np.isfinite(numbers)).argmax())
-            raise fail("A1102", f"{self.source_name}: `{self.display_name}` is no finite number in row {row + 2}")
+            raise fail("A1102", f"{self.source_name}: `{self.display_name}` is not a finite number in row {row + 2}")
         return numbers.astype(np.int64 if self.is_integer else np.float32)
 
 

@@ -207,7 +207,7 @@ def _is_array(cell: Any) -> bool:
 def _input_column(parts: Sequence[Columns], spec: Input, targets: Sequence[str], is_only_input: bool) -> str | None:
     """Return the column for an input, or None if there is none, or more than one.
 
-    This is the column with its name; for the only input of a net, else the only column that fits and is no target.
+    This is the column with its name; for the only input of a net, else the only column that fits and is not a target.
     """
     if spec.name in parts[0] and spec.name not in targets:
         return spec.name

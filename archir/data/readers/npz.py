@@ -98,7 +98,7 @@ def _check_headers(stream: BinaryIO) -> None:
                 shape, _, dtype = header(file)
                 expected = file.tell() + math.prod(shape) * dtype.itemsize
             if dtype.hasobject or any(size < 0 for size in shape):
-                raise ValueError(f"`{member.filename}` is no array of numbers")
+                raise ValueError(f"`{member.filename}` is not an array of numbers")
             if expected != member.file_size or expected > MAX_ARRAY_BYTES:
                 raise ValueError(f"`{member.filename}` claims to hold {list(shape)} of {dtype}, but does not")
             bytes_left -= expected

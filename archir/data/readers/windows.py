@@ -99,7 +99,7 @@ def read_series(name: str, inputs: Inputs) -> Source:
     path, targets = split_targets(location)
     if horizon < 1:
         example = f"series:{path}#{','.join(targets) or 'COLUMN'}@24"
-        raise fail("A1102", f"`{horizon_text}` is no number of steps", None, example)
+        raise fail("A1102", f"`{horizon_text}` is not a number of steps", None, example)
     net_input = _single_input(inputs, f"`{path}`")
     columns = read_columns(path)
     numbers = {key: _as_numbers(cells) for key, cells in columns.items()}

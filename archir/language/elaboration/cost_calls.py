@@ -71,7 +71,7 @@ def cost_call(name: str, given_arguments: list[tuple[str | None, Argument]]) -> 
 def _check(name: str, key: str, value: Argument) -> None:
     if key == "dtype":
         if value not in BITS:
-            raise fail("A3321", f"`{value}` is no element type of `{name}`", None, f"there are {', '.join(BITS)}")
+            raise fail("A3321", f"`{value}` is not an element type of `{name}`", None, f"there are {', '.join(BITS)}")
     elif not isinstance(value, int) or not 1 <= value <= MAX_ARGUMENT:
         raise fail(
             "A3321", f"`{key}` of `{name}` is a number from 1 to {MAX_ARGUMENT:,}, not `{value}`", None, usage(name)

@@ -33,5 +33,5 @@ def parse_parameter(text: str) -> tuple[str, Value]:
                 context.constants(module)
         context.problems.raise_any()
     except ArchError as error:
-        raise fail("A1202", f"`{value_text}` is no value: {error.diagnostics[0].message}") from None
+        raise fail("A1202", f"`{value_text}` is not a value: {error.diagnostics[0].message}") from None
     return name, module.names["value"]

@@ -35,11 +35,11 @@ def load_model(path: Path) -> onnx.ModelProto:
     except OSError as error:
         raise fail("A0916", f"cannot read the model {path}: {describe_error(error)}") from None
     except Exception as error:  # protobuf's errors have no public class
-        raise fail("A0916", f"{path} is no ONNX model: {error}", None, _wrong_kind_hint(path)) from None
+        raise fail("A0916", f"{path} is not an ONNX model: {error}", None, _wrong_kind_hint(path)) from None
     if not model.HasField("graph"):
-        raise fail("A0916", f"{path} is no ONNX model: it has no graph")
+        raise fail("A0916", f"{path} is not an ONNX model: it has no graph")
     if not _is_utf8(model):
-        raise fail("A0916", f"{path} is no ONNX model: it contains strings that are not UTF-8")
+        raise fail("A0916", f"{path} is not an ONNX model: it contains strings that are not UTF-8")
     for tensor in _all_tensors(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             _check_external_data(tensor, path)

@@ -220,7 +220,7 @@ def problems_of(module: nn.Module, example: Inputs) -> dict[str, Diagnostic]:
 def _require_valid(module: Any, example: Any) -> None:
     """Raise ArchError (A3205) unless the arguments are a torch module and example tensors with at least one sample."""
     if not isinstance(module, nn.Module):
-        raise fail("A3205", f"{type(module).__name__} is no torch module", None, "subclass torch.nn.Module")
+        raise fail("A3205", f"{type(module).__name__} is not a torch module", None, "subclass torch.nn.Module")
     if isinstance(example, Tensor):
         examples: list[Any] = [example]
     else:

@@ -68,5 +68,5 @@ def _class_in_module(name: str) -> type[Objective]:
         raise fail("A1901", f"there is no objective `{name}`: `{module}` has no `{attribute}`", None, hint)
     if not (isinstance(kind, type) and issubclass(kind, Objective)) or kind.__abstractmethods__:
         hint = "subclass archir_torch.objectives.Objective, with a `loss`"
-        raise fail("A1901", f"`{name}` is no objective: it must be a concrete subclass of Objective", None, hint)
+        raise fail("A1901", f"`{name}` is not an objective: it must be a concrete subclass of Objective", None, hint)
     return kind

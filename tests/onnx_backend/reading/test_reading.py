@@ -224,7 +224,7 @@ MALFORMED: dict[str, tuple[list[Any], str]] = {
     "a missing attribute": ([node("Concat", "x x", "y")], r"Concat `y`: Required attribute 'axis' is missing"),
     "an unknown attribute": ([node("Relu", "x", "y", alpha=1.0)], r"Relu `y`: Unrecognized attribute: alpha"),
     "an attribute of another type": ([node("Softmax", "x", "y", axis=0.5)], r"Softmax `y`: .*Expected: 'INT'"),
-    "a shape that is no integer": ([node("Reshape", "x w", "y")], r"node name: Reshape `y`\): .* has unsupported type"),
+    "a shape of floats": ([node("Reshape", "x w", "y")], r"node name: Reshape `y`\): .* has unsupported type"),
 }  # fmt: skip
 
 

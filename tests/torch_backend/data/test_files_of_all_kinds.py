@@ -81,7 +81,7 @@ def test_parts_of_a_table_have_targets_of_one_type(tmp_path: Path) -> None:
         ("a,b\n1,2\n1\n", "a", "row 3 has 1 cells, not 2"),
         ("a,a\n1,2\n", "a", "two columns of .* have one name"),
         ("a,b\n", "a", "has no rows"),
-        ("a,b\n1,nan\n2,3\n", "b", "`b` is no finite number in row 2"),
+        ("a,b\n1,nan\n2,3\n", "b", "`b` is not a finite number in row 2"),
     ],
 )
 def test_wrong_tables(text: str, target: str, message: str, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_series_are_windows_and_what_is_ahead(tmp_path: Path) -> None:
     assert both.train.labels.shape[1:] == (2, 2)
     for name, form, message in (
         ("#c", "f32[10, 2]", "A1102.*no column of numbers `c`"),
-        ("#a@x", "f32[10, 2]", "A1102.*`x` is no number of steps"),
+        ("#a@x", "f32[10, 2]", "A1102.*`x` is not a number of steps"),
         ("#a", "f32[10, 3]", "A1103.*has 2 columns of numbers"),
         ("#a", "f32[90, 2]", "A1102.*has 80 rows in a part"),
     ):

@@ -1,4 +1,4 @@
-"""Data sets of the hub that are no images: texts, tokens, sounds, arrays and tables, by a package that looks alike."""
+"""Data sets of the hub that are not images: texts, tokens, sounds, arrays and tables, by a package that looks alike."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ WRONG: dict[str, tuple[str, Any, dict[str, Any], str]] = {
     # inputs that the net does not take
     "another length": (row(2), (X[:, :3], LABELS), {}, r"A1103.*f32\[4\].*\[3\]"),
     "NaN in inputs": (row(2), (spoilt(X, np.nan), LABELS), {}, "A1102.*not finite, first in sample 5"),
-    "words": (row(2), (np.array([["a"] * 4] * 20), LABELS), {}, "A1115.*no array of numbers"),
+    "words": (row(2), (np.array([["a"] * 4] * 20), LABELS), {}, "A1115.*not an array of numbers"),
     "channels": (IMAGE, (RNG.normal(size=(20, 5, 8, 8)), LABELS), {}, r"A1103.*shape \[20, 5, 8, 8\]"),
     "tokens beyond the vocabulary": (TEXT, (TOKENS + 1, TOKENS), {"kind": "next_token"}, "A1103.*holds 9.*below 9"),
     "tokens below 0": (TEXT, (TOKENS - 1, TOKENS), {"kind": "next_token"}, "A1103.*holds -1"),
@@ -123,13 +123,13 @@ WRONG: dict[str, tuple[str, Any, dict[str, Any], str]] = {
     "samples of several shapes": (
         row(2), Samples(9, lambda i: (X[0, : 4 - (i > 3)], 0)), {}, r"A1115.*sample 4.*\[3\].*\[4\]",
     ),
-    "samples that are no pairs": (row(2), Samples(9, lambda i: (X[0], 0, 1)), {}, "A1115.*not a pair"),
+    "samples that are not pairs": (row(2), Samples(9, lambda i: (X[0], 0, 1)), {}, "A1115.*not a pair"),
     "samples of other names": (
         row(2), Samples(9, lambda i: ({"ab"[i > 2]: X[0]}, 0)), {}, "A1115.*sample 3 .* has b, and others a",
     ),
     "no data at all": (row(2), 3, {}, "A1115.*is a int"),
     "nothing in a dataset": (row(2), [], {}, "A1102.*no samples"),
-    "None for a target": (row(2), Samples(9, lambda i: (X[0], None)), {}, "A1115.*no array of numbers"),
+    "None for a target": (row(2), Samples(9, lambda i: (X[0], None)), {}, "A1115.*not an array of numbers"),
     # tasks that there are not
     "an objective that is not there": (row(2), (X, LABELS), {"kind": "regresion"}, "A1901.*did you mean `regression`"),
     "a setting that is not there": (row(2), (X, LABELS), {"kind": "regression", "los": "mae"}, "A1109.*`los`"),

@@ -19,7 +19,7 @@ def noise(*shape: int) -> Tensor:
 
 
 class Forgotten(nn.Module):
-    """A tensor that is no buffer stays behind when the module is moved."""
+    """A tensor that is not a buffer stays behind when the module is moved."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -86,7 +86,7 @@ def test_the_file_runs_where_archir_is_not(
 
 @pytest.mark.parametrize("biased", ["true", "false"])
 def test_convolutions_with_uneven_pads(biased: str, tmp_path: Path) -> None:
-    """They are no layers of torch: a class of their own, of which a network may need two forms."""
+    """They are not layers of torch: a class of their own, of which a network may need two forms."""
     text = """
     net uneven {
         input image: f32[3, 9, 9]

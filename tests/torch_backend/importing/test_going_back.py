@@ -36,7 +36,7 @@ class Made(nn.Module):
 
 
 class Extra(nn.Linear):
-    """A state that is no tensor."""
+    """A state that is not a tensor."""
 
     def get_extra_state(self) -> Any:
         return {"version": 1}
@@ -120,10 +120,10 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
     "complex numbers": lambda: Made(
         lambda m, x: m.fc(x), fc=nn.Linear(8, 4), turns=torch.ones(3, dtype=torch.complex64)
     ),
-    "a state that is no tensor": lambda: Extra(8, 4),
+    "a state that is not a tensor": lambda: Extra(8, 4),
 }  # fmt: skip
 
-NEVER = {"seen through another", "complex numbers", "a state that is no tensor"}
+NEVER = {"seen through another", "complex numbers", "a state that is not a tensor"}
 UNCHANGED = {
     "a buffer that is made anew",
     "a norm of weights",

@@ -35,7 +35,7 @@ def positions(ids: Tensor) -> Tensor:
 
 
 def attended(ids: Tensor, x: Tensor) -> Tensor:
-    """Of what is no padding and not later."""
+    """Of what is not padding and not later."""
     shown = (ids != 1)[:, None, None, :] & torch.ones(6, 6, dtype=torch.bool).tril()
     q = x.reshape(-1, 6, 2, 2).transpose(1, 2)
     mask = shown | torch.eye(6, dtype=torch.bool)

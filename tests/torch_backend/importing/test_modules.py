@@ -448,7 +448,7 @@ def test_outputs_are_those_of_their_names(function: Callable[[Tensor], Any], nam
     [
         (Gives(lambda x: None), TOKENS, "A3202.*gives nothing"),
         (Gives(lambda x: torch.ones(3)), TOKENS, "A3202.*gives nothing"),
-        (lambda x: x, TOKENS, "A3205.*no torch module"),
+        (lambda x: x, TOKENS, "A3205.*not a torch module"),
         (Gives(lambda x: x * 2), 3, "A3205.*has a int where a tensor should be"),
         (Gives(lambda x: x * 2), (), "A3205.*has nothing"),
         (Gives(lambda x: x * 2), [[TOKENS]], "A3205.*has a list"),

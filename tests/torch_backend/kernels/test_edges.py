@@ -1,4 +1,4 @@
-"""Kernels where something is unusual: what is no number, sizes that do not fit, hooks, folders, numbers of 16 bits."""
+"""Kernels in unusual cases: NaN, sizes that do not fit, hooks, folders, numbers of 16 bits."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ class Asked:
     def __getitem__(self, rows: Tensor) -> Tensor:
         self.rows.append(rows.tolist())
         if self.broken in rows.tolist():
-            raise fail("A1104", "it is no image")
+            raise fail("A1104", "it is not an image")
         return self.images[rows]
 
     def to(self, device: Device) -> Asked:

@@ -1,4 +1,4 @@
-"""The mean average precision, which is no function of sums: exact over batches, and over processes."""
+"""The mean average precision, which is not a function of sums: exact over batches, and over processes."""
 
 from __future__ import annotations
 

@@ -354,8 +354,8 @@ def test_objectives_of_users(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.figures(sums, 2) == {"loss": 3.0}
     assert (made.criterion, made.larger) == ("loss", False)
     for name, message in (
-        ("my_objectives:Unfinished", "A1901.*is no objective"),
-        ("my_objectives:other", "A1901.*is no objective"),
+        ("my_objectives:Unfinished", "A1901.*is not an objective"),
+        ("my_objectives:other", "A1901.*is not an objective"),
         ("my_objectives:Theirs", "A1901.*`my_objectives` has no `Theirs`"),
         ("none_of_mine:Mine", "A1901.*`none_of_mine:Mine` is an objective of a module that was not imported"),
         (":", "A1901.*`:` is an objective of a module that was not imported"),

@@ -294,7 +294,7 @@ LACKING = [
     ),
     (
         'strategy = "train"\nstart.architecture = "./runs/found"',
-        "13:1: error[A1109]: phase `b` starts from the architecture of `./runs/found`, which is no earlier phase",
+        "13:1: error[A1109]: phase `b` starts from the architecture of `./runs/found`, which is not an earlier phase",
         "hint: only weights can come from another run; `archir train SPACE --arch ./runs/found/best.json` trains what",
     ),
     (

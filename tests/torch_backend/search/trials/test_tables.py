@@ -151,7 +151,7 @@ def test_rows_outside_of_the_space_are_counted(tmp_path: Path) -> None:
     cells = lines[1].split(",")
     table.write_text("\n".join([*lines, ",".join(["unknown", *cells[1:]])]))
     results = archir.results(table, elastic())
-    assert repr(results).endswith(f"; 1 of {len(lines):,} rows are no architectures of the space>")
+    assert repr(results).endswith(f"; 1 of {len(lines):,} rows are not architectures of the space>")
     with pytest.raises(ArchError, match=f"1 of {len(lines)} rows"):
         replace(results, rows={})(elastic().sample())
     output = CliRunner().invoke(main, ["search", str(path), "--check"]).output

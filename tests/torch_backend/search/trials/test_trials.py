@@ -43,7 +43,7 @@ def test_conditional_choices_are_there_where_they_mean_something(run: Run) -> No
 
 
 def test_generations_are_bred_of_the_best(run: Run) -> None:
-    """Every candidate of a later generation that is no draw is near one of the parents, which were the best."""
+    """Every candidate of a later generation that is not a draw is near one of the parents, which were the best."""
     trials = run.phase("evolve").trials()
     rows = run.phase("evolve").rows()
     assert [row["trials"] for row in rows] == [8, 14, 20, 26]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from archir import backends
 from archir.api.loading import as_graph, require_space
-from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.errors import LimitError, fail
 from archir.diagnostics.hints import suggest
 from archir.ir.graph import Graph
 
@@ -211,10 +211,8 @@ def _counts(space: Space, codes: Codes) -> RunCounts:
 
     try:
         return counts_of_codes(space.account, codes)
-    except ArchError as error:
-        if error.diagnostics[0].code not in ("A1601", "A1602"):
-            raise
-    return counts_of_graphs([space.specialize(space.decode(row)) for row in codes], space.graph)
+    except LimitError:
+        return counts_of_graphs([space.specialize(space.decode(row)) for row in codes], space.graph)
 
 
 def measured_latency(

@@ -13,7 +13,7 @@ from archir.api.loading import graph
 from archir.api.lowering import quantize
 from archir.api.measurement import measure
 from archir.api.opening import Opened, open_network
-from archir.diagnostics.errors import ArchError
+from archir.diagnostics.errors import ArchError, LimitError
 from archir.ir.serial import from_json
 from archir.language.elaboration.files import split_net
 from archir.language.elastic.choice_values import KINDS, without_last_kind
@@ -129,9 +129,9 @@ def _searchable(net: str | Path, choose: str) -> tuple[Opened, str]:
         elastic = open_network(net, choose)
         try:
             largest(elastic.space)
-        except ArchError as error:
+        except LimitError:
             reduced = without_last_kind(choose)
-            if error.diagnostics[0].code != "A1602" or reduced is None:
+            if reduced is None:
                 raise
             choose = reduced
         else:

@@ -11,8 +11,8 @@ from archir.cli.output import emit, format_count, say, table
 from archir.costs.account import MAX_SHOWN_TOTALS
 from archir.costs.extremes.witnesses import Extreme
 from archir.costs.scopes import CostRange, costs_by_scope, total_costs
-from archir.diagnostics.errors import ArchError
-from archir.diagnostics.work import WORK_CODE, fresh_budget
+from archir.diagnostics.errors import LimitError
+from archir.diagnostics.work import fresh_budget
 
 if TYPE_CHECKING:
     from archir.spaces.space import Space
@@ -88,10 +88,8 @@ def _count_within_budget(count: Callable[[], T]) -> T | None:
     try:
         with fresh_budget():
             return count()
-    except ArchError as error:
-        if error.diagnostics[0].code != WORK_CODE:
-            raise
-    return None
+    except LimitError:
+        return None
 
 
 def _format_extreme(extreme: Extreme, side: str) -> str:

@@ -23,10 +23,10 @@ from archir.costs.rules import rule_of
 from archir.costs.sums import Term, Terms
 from archir.costs.symbolic import Rule, SymbolicCosts, network_cost
 from archir.costs.tables import MAX_SUM, Codes, Groups, Numbers, Table, group_terms, max_table, sum_table
-from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.errors import LimitError, exceeds, fail
 from archir.diagnostics.escaping import escape_to_line
 from archir.diagnostics.hints import suggest
-from archir.diagnostics.work import WORK_CODE, budget_share
+from archir.diagnostics.work import budget_share
 from archir.diagrams.diagram import DiagramSizeError, Value, varies
 from archir.ir.graph import Decision, Graph, NodeId
 from archir.language.elaboration.cost_calls import is_cost
@@ -116,8 +116,8 @@ class Account:
         try:
             with budget_share(EXACT_WORK_FRACTION):
                 return SymbolicCosts(self.graph)
-        except ArchError as error:
-            _reraise_unless_limit(error)
+        except LimitError:
+            pass
         self._approximate = True
         return SymbolicCosts(self.graph, approximate=True)
 
@@ -130,7 +130,7 @@ class Account:
     def check_reachability(self) -> None:
         """Raise ArchError (A1602) if it cannot be determined exactly which nodes each architecture contains."""
         if self._symbolic.overapproximated:
-            raise fail("A1602", "the nodes that an architecture contains depend on too many choices at once")
+            raise exceeds("A1602", "the nodes that an architecture contains depend on too many choices at once")
 
     def _groups_of(self, name: str) -> tuple[Numbers, Groups, int]:
         """Return the constants and the tables that contain an additive cost, and the index of its column in both."""
@@ -246,8 +246,8 @@ class Account:
         try:
             with budget_share(EXACT_WORK_FRACTION):
                 return table()
-        except ArchError as error:
-            _reraise_unless_limit(error)
+        except LimitError:
+            pass
         if not self._symbolic.overapproximated:
             return TermSums({name: self.terms(name) for name in names}, self._index)
         if tuple(names) == ADDITIVE_COSTS:
@@ -276,7 +276,7 @@ class Account:
         """
         table = self._peak_evaluator(name)
         if not isinstance(table, Table):
-            raise fail("A1602", f"`{name}` depends on too many choices at once")
+            raise exceeds("A1602", f"`{name}` depends on too many choices at once")
         return table
 
     def _make_peak_evaluator(self, name: str) -> Table | PerNetworkCost:
@@ -286,8 +286,8 @@ class Account:
             self.check_reachability()
             with budget_share(EXACT_WORK_FRACTION):
                 return max_table(name, self._symbolic.live_bytes(eight_bit), self._index)
-        except ArchError as error:
-            _reraise_unless_limit(error)
+        except LimitError:
+            pass
         except DiagramSizeError:
             pass
         return self._network_evaluator(lambda network: peak_memory(network, eight_bit))
@@ -383,8 +383,8 @@ class Account:
             try:
                 with budget_share(EXACT_WORK_FRACTION):
                     return _require_feasible(arrays.extreme(chain, 0, sign))
-            except ArchError as error:
-                _reraise_unless_limit(error)
+            except LimitError:
+                pass
         approximated = bool(self._symbolic.overapproximated)
         terms = self.terms(name, lower_bound=approximated and sign == 1)
         result = self._extreme_search.extreme(terms, sign, not approximated, lambda codes: self.at(codes, [name])[name])
@@ -398,9 +398,8 @@ class Account:
         try:
             with budget_share(EXACT_WORK_FRACTION):
                 return self.chain(name)
-        except ArchError as error:
-            _reraise_unless_limit(error)
-        return None
+        except LimitError:
+            return None
 
     def limits(self, name: str) -> tuple[int, int]:
         """Return a lower and an upper bound of a cost over all architectures.
@@ -485,8 +484,7 @@ class Account:
         try:
             if ranges:
                 self._residuals(ranges, MAX_SAMPLING_RESIDUALS)
-        except ArchError as error:
-            _reraise_unless_limit(error)
+        except LimitError:
             return False
         return True
 
@@ -514,8 +512,7 @@ class Account:
             return True
         try:
             return self.count(name, low, high)[1] > 0
-        except ArchError as error:
-            _reraise_unless_limit(error)
+        except LimitError:
             return True
 
     def is_always_within(self, name: str, low: int, high: int) -> bool:
@@ -544,12 +541,6 @@ class Account:
         """
         least, greatest = (extreme.bound for extreme in self.extremes(name))
         return self.distribution(name, least, greatest, MAX_SHOWN_TOTALS).quantiles(fractions)
-
-
-def _reraise_unless_limit(error: ArchError) -> None:
-    """Raise the error again unless it reports an exceeded limit (on tables, states, steps or the work budget)."""
-    if error.diagnostics[0].code not in ("A1601", "A1602", WORK_CODE):
-        raise error
 
 
 def _require_feasible(extreme: Extreme | None) -> Extreme:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from archir.costs.tables import Groups, Numbers
-from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.errors import ArchError, exceeds
 from archir.diagnostics.work import spend
 from archir.diagrams.diagram import Value, support, value_at, varies
 from archir.ir.graph import Decision
@@ -157,4 +157,4 @@ class Chain:
 def _too_many_states(steps: int) -> ArchError:
     """Return the error (A1602) that there are too many states or steps."""
     text = f"more than {MAX_STATES:,} states or {steps:,} steps are needed to follow them one by one"
-    return fail("A1602", f"too many choices of this space depend on each other: {text}")
+    return exceeds("A1602", f"too many choices of this space depend on each other: {text}")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from archir.costs.sums import Term, Terms, factors, is_varying, max_magnitude
 from archir.costs.tables import BLOCK_ROWS, Codes, Numbers
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import exceeds
 from archir.diagnostics.work import require_work, spend
 from archir.diagrams.diagram import Value, varies
 from archir.ir.graph import Graph, NodeId
@@ -54,7 +54,7 @@ class FlatDiagram:
             if varies(branch):
                 return node_index[branch]
             if abs(branch) >= 2**62:
-                raise fail("A1601", "a cost of this space does not fit into 64 bits")
+                raise exceeds("A1601", "a cost of this space does not fit into 64 bits")
             return -1 - leaves.setdefault(branch, len(leaves))
 
         self.successors = np.array([place(branch) for node in ordered for branch in node.branches], np.int64)
@@ -91,7 +91,7 @@ class TermSums:
         """Raises ArchError (A1601) if a sum may exceed 64 bits."""
         for cost_terms in terms.values():
             if sum(max_magnitude(term) * abs(times) for term, times in cost_terms.items()) >= 2**62:
-                raise fail("A1601", "a cost of this space does not fit into 64 bits")
+                raise exceeds("A1601", "a cost of this space does not fit into 64 bits")
         self.terms = terms
         self.order = order
         self.diagrams: dict[Value, FlatDiagram] = {}

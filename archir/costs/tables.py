@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.costs.sums import Product, Term, factors, is_varying, max_magnitude
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import exceeds
 from archir.diagnostics.work import require_work, spend
 from archir.diagrams.diagram import Choice, Value, leaves, support, varies
 
@@ -100,7 +100,7 @@ def group_terms(terms: Mapping[str, Mapping[Term, int]], order: Mapping[str, int
     }
     cells = {choices: prod(choice.outcome_count for choice in choices) for choices in choices_by_term.values()}
     if sum(cells.values()) > MAX_TOTAL_CELLS:
-        raise fail("A1601", f"the cost tables of this space would have more than {MAX_TOTAL_CELLS:,} cells together")
+        raise exceeds("A1601", f"the cost tables of this space would have more than {MAX_TOTAL_CELLS:,} cells together")
     require_work(sum(cells[choices] for choices in choices_by_term.values()) / CELLS_PER_UNIT)
     for column, name in enumerate(names):
         for term, count in terms[name].items():
@@ -112,7 +112,7 @@ def group_terms(terms: Mapping[str, Mapping[Term, int]], order: Mapping[str, int
             else:
                 constant[column] += term * count
     if max(abs(constant) + magnitudes, default=0) >= MAX_SUM:
-        raise fail("A1601", "a cost of this space does not fit into 64 bits")
+        raise exceeds("A1601", "a cost of this space does not fit into 64 bits")
     return constant.astype(np.int64), groups
 
 
@@ -187,7 +187,7 @@ def _term_table(term: Term, order: Mapping[str, int]) -> tuple[tuple[Choice, ...
     check_cells(union)
     spend(prod(choice.outcome_count for choice in union) / PRODUCTS_PER_UNIT)
     if max_magnitude(term) >= MAX_SUM:
-        raise fail("A1601", "a cost of this space does not fit into 64 bits")
+        raise exceeds("A1601", "a cost of this space does not fit into 64 bits")
     factor_choices = [(_term_choices(factor, order), factor) for factor in term.factors]
     return union, reduce(
         np.multiply, [expand_axes(dense_table(factor, choices), choices, union) for choices, factor in factor_choices]
@@ -235,7 +235,7 @@ def check_cells(choices: Sequence[Choice]) -> None:
     cells = prod(choice.outcome_count for choice in choices)
     if cells > MAX_TABLE_CELLS:
         text = f"a cost depends on {len(choices)} choices at once: its table would have {cells:,} cells"
-        raise fail("A1601", f"{text}, and the limit is {MAX_TABLE_CELLS:,}")
+        raise exceeds("A1601", f"{text}, and the limit is {MAX_TABLE_CELLS:,}")
 
 
 def dense_table(value: Value, choices: Sequence[Choice]) -> Numbers:
@@ -250,7 +250,7 @@ def dense_table(value: Value, choices: Sequence[Choice]) -> Numbers:
         if key not in memo:
             leaves = value.branches if varies(value) else (value,)
             if any(not varies(leaf) and abs(leaf) >= MAX_SUM for leaf in leaves):
-                raise fail("A1601", "a cost of this space does not fit into 64 bits")
+                raise exceeds("A1601", "a cost of this space does not fit into 64 bits")
             if not varies(value):
                 memo[key] = np.full([choice.outcome_count for choice in ordered[level:]], value, np.int64)
             elif not any(map(varies, value.branches)) and value.choice is ordered[-1] and level == len(ordered) - 1:

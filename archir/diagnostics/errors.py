@@ -216,6 +216,10 @@ class ArchError(Exception):
         return "\n".join(str(diagnostic) for diagnostic in self.diagnostics)
 
 
+class LimitError(ArchError):
+    """A space exceeds a limit of an exact method, such as the size of its tables; another method may have an answer."""
+
+
 class RuleError(ArchError):
     """An error that a rule raises about its operands or attributes: message, hint, code, but usually no span.
 
@@ -257,6 +261,11 @@ def unexpected_error(error: Exception) -> RuleError:
 
 class Interrupted(KeyboardInterrupt):
     """The user interrupted a long computation that can be resumed, since its results so far are saved."""
+
+
+def exceeds(code: str, message: str, span: Span | None = None, hint: str | None = None) -> LimitError:
+    """Return a `LimitError` with one diagnostic; used as `raise exceeds(code, message, span, hint)`."""
+    return LimitError(Diagnostic(code, message, span, hint))
 
 
 def fail(code: str, message: str, span: Span | None = None, hint: str | None = None) -> ArchError:

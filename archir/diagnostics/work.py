@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
+from dataclasses import replace
 from math import inf, isinf
 from typing import Any
 
-from archir.diagnostics.errors import RuleError
+from archir.diagnostics.errors import LimitError, RuleError, Span
 
 MAX_WORK = 1_600_000
 """Maximum work of one request to a service, in units: 20% more than the largest example needs.
@@ -35,11 +36,15 @@ MAX_THREADS = 1024
 """Maximum number of threads that a setting may ask for."""
 
 
-class WorkError(RuleError):
+class WorkError(RuleError, LimitError):
     """The work budget is exhausted. Every later `spend` on the same budget raises this error again."""
 
     def __init__(self) -> None:
         super().__init__("this exceeds the work limit", "raise the limit with --max-work UNITS", WORK_CODE)
+
+    def with_span(self, span: Span) -> LimitError:
+        """Return this error as a LimitError located at `span`."""
+        return LimitError(replace(self.diagnostics[0], span=span))
 
 
 class WorkBudget:

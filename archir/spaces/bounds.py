@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from archir.costs.account import PEAKS, Account
 from archir.costs.rules import rule_of
 from archir.costs.symbolic import Rule
-from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.errors import ArchError, LimitError, fail
 from archir.diagrams.diagram import leaves, varies
 from archir.ir.graph import Constraint, Graph
 from archir.language.elaboration.cost_names import latency_file
@@ -130,10 +130,8 @@ class Bounds:
         name, unit = str(bound.cost), " ns" if latency_file(str(bound.cost)) else ""
         try:
             low, high = self.account.limits(name)
-        except ArchError as error:  # the cost exceeds the diagram size limit: sampling will show
-            if error.diagnostics[0].code in ("A1601", "A1602"):
-                return
-            raise
+        except LimitError:  # sampling will show
+            return
         numbers = [int(leaf) for leaf in leaves(bound.limit)]
         if not _POSSIBLE[bound.relation](low, high, min(numbers), max(numbers)):
             between = f"{low:,}{unit}" if low == high else f"from {low:,} to {high:,}{unit}"

@@ -8,7 +8,7 @@ import archir
 from archir.cli.space_cost import _count_within_budget, _format_extreme
 from archir.costs.extremes.witnesses import Extreme
 from archir.diagnostics.errors import ArchError, fail
-from archir.diagnostics.work import WORK_CODE
+from archir.diagnostics.work import spend, work_budget
 
 
 @pytest.mark.parametrize(
@@ -26,21 +26,18 @@ def test_an_extreme_is_told_as_far_as_it_is_known(found: Extreme, told: str) -> 
     assert _format_extreme(found, "at most" if (found.bound or 0) > found.value else "at least") == told
 
 
-class Counted:
-    """A space whose architectures cannot be counted for some reason."""
+def test_counts_that_exceed_the_work_limit_are_left_out() -> None:
+    def exceed() -> int:
+        spend(1e30)
+        return 1
 
-    def __init__(self, code: str) -> None:
-        self.code = code
+    def contradict() -> int:
+        raise fail("A0510", "there is no architecture")
 
-    @property
-    def satisfying(self) -> int:
-        raise fail(self.code, "not counted")
-
-
-def test_what_takes_too_much_work_is_not_counted() -> None:
-    assert _count_within_budget(lambda: Counted(WORK_CODE).satisfying) is None
-    with pytest.raises(ArchError, match="A0510"):
-        _count_within_budget(lambda: Counted("A0510").satisfying)
+    with work_budget():
+        assert _count_within_budget(exceed) is None
+        with pytest.raises(ArchError, match="A0510"):
+            _count_within_budget(contradict)
 
 
 SPACE = archir.loads("""

@@ -162,6 +162,8 @@ RUNS = [
 def test_commands(path: Path, slow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unpack(path, tmp_path)
     monkeypatch.chdir(tmp_path)
+    for module in tmp_path.glob("*.py"):  # other pages and examples have modules of the same names
+        monkeypatch.delitem(sys.modules, module.stem, raising=False)
     for command, shown in commands(path):
         if slow or command not in SLOW:
             execute(command if slow else SHORTENED.get(command, command), shown)

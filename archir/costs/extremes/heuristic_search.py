@@ -19,8 +19,8 @@ from archir.costs.extremes.elimination import LowerBound
 from archir.costs.extremes.witnesses import Extreme
 from archir.costs.sums import Product, Term, lower_bound
 from archir.costs.tables import Codes, Numbers
-from archir.diagnostics.errors import ArchError
-from archir.diagnostics.work import WORK_CODE, WorkError, budget_share
+from archir.diagnostics.errors import LimitError
+from archir.diagnostics.work import WorkError, budget_share
 from archir.diagrams.diagram import Choice, DiagramSizeError, Value, varies
 from archir.ir.graph import Decision
 
@@ -97,9 +97,7 @@ class ExtremeSearch:
         try:
             with budget_share(SAMPLING_WORK_FRACTION):
                 return self.sampler(START_SAMPLES, np.random.default_rng(0))
-        except ArchError as error:
-            if error.diagnostics[0].code != WORK_CODE:
-                raise
+        except LimitError:
             return np.zeros((0, len(self.order)), np.int16)
 
     def _local_search(self, codes: Codes, costs: Callable[[Codes], Numbers]) -> tuple[Codes, int | None]:

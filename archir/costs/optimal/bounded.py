@@ -10,7 +10,7 @@ is therefore a bound on a sum of zeros and ones.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,19 +26,14 @@ from archir.costs.optimal.optimum import optimum
 from archir.costs.sums import Term, Terms, restrict_terms
 from archir.costs.symbolic import Rule
 from archir.costs.tables import Codes, Groups, Numbers, Table, group_terms
-from archir.diagnostics.errors import ArchError, fail
-from archir.diagnostics.work import MAX_WORK, WORK_CODE, budget_share, spend, work_budget
+from archir.diagnostics.errors import ArchError, LimitError, exceeds, fail
+from archir.diagnostics.work import MAX_WORK, budget_share, spend, work_budget
 from archir.diagrams.conditions import if_else
 from archir.diagrams.lifting import lift
 from archir.ir.graph import Constraint, NodeId
 
 UPPER_OFFSETS, LOWER_OFFSETS = {"<=": 0, "<": -1, "==": 0}, {">=": 0, ">": 1, "==": 0}
 """For each relation, the number to add to a limit to get an inclusive upper limit, or a lower one."""
-REFUSAL_CODES = ("A1601", "A1602", "A3302", WORK_CODE)
-"""Codes of the errors which say that no exact answer is possible.
-
-The reasons are too many tables or states, too much work, or an unsupported bound (one that is not on a sum).
-"""
 SATISFIED = 2**62
 """Residual budget that stands for a bound which every completion of the partial architecture satisfies."""
 DEFAULT_WORK = 10 * MAX_WORK
@@ -92,9 +87,9 @@ def _peak_sums(account: Account, bound: Constraint) -> Iterator[SumBound]:
     """
     if bound.condition is not True or not isinstance(bound.limit, int):
         text = f"`{bound.text}` depends on choices; a bound on `{bound.cost}` needs a constant limit and no condition"
-        raise fail("A3302", text, bound.span)
+        raise exceeds("A3302", text, bound.span)
     if bound.relation == "!=":
-        raise fail("A3302", f"`!=` is not supported for the maximum `{bound.cost}`", bound.span, "write `<` or `>`")
+        raise exceeds("A3302", f"`!=` is not supported for the maximum `{bound.cost}`", bound.span, "write `<` or `>`")
     table = account.peak_table(str(bound.cost))
     if bound.relation in UPPER_OFFSETS:
         most = bound.limit + UPPER_OFFSETS[bound.relation]
@@ -184,22 +179,12 @@ def restrict_chain(chain: Chain, bounds: Sequence[SumBound]) -> Chain | None:
         states, total = next_states, total + len(next_states)
         if total > MAX_STATES or steps > MAX_STEPS:
             text = f"an exact answer within these bounds takes more than {MAX_STATES:,} states or {MAX_STEPS:,} steps"
-            raise fail("A1602", text, None, "estimate it from samples: archir cost -n 1000")
+            raise exceeds("A1602", text, None, "estimate it from samples: archir cost -n 1000")
     if not states:
         return None
     narrowed = copy(chain)
     narrowed.constant, narrowed.levels = chain.constant[:cost_count], levels
     return narrowed
-
-
-@contextmanager
-def suppress_refusals() -> Iterator[None]:
-    """Suppress the errors that no exact answer is possible (`REFUSAL_CODES`) in the `with` block."""
-    try:
-        yield
-    except ArchError as error:
-        if error.diagnostics[0].code not in REFUSAL_CODES:
-            raise
 
 
 class BoundedAccount(Account):
@@ -296,12 +281,12 @@ class BoundedAccount(Account):
         If both methods take too much work, return only a proved bound.
         """
         result = Extreme(self._clip(name, sign, self.unbounded.extreme(name, sign).bound), None)
-        with work_budget(DEFAULT_WORK), suppress_refusals():
+        with work_budget(DEFAULT_WORK), suppress(LimitError):
             if not any(bound.not_equal for bound in self._bound_sums):
                 with budget_share(EXACT_WORK_FRACTION):
                     result = self._require_feasible(self._optimum(name, sign))
         if not result.exact:
-            with work_budget(DEFAULT_WORK), suppress_refusals():
+            with work_budget(DEFAULT_WORK), suppress(LimitError):
                 result = self._require_feasible(extreme(self.chain(name), 0, sign))
         return result
 

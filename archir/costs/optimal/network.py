@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from archir.costs.chain import Chain, State, Step
 from archir.costs.tables import MAX_SUM, Numbers
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import exceeds
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +127,7 @@ def build_network(chain: Chain) -> Network | None:
         )
     result = Network(tuple(layers), chain.constant)
     if max(result.magnitudes, default=0) >= MAX_SUM:
-        raise fail("A1601", "a cost of this space does not fit into 64 bits")
+        raise exceeds("A1601", "a cost of this space does not fit into 64 bits")
     return result
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from archir.costs.account import PEAKS
 from archir.costs.optimal.bounded import LOWER_OFFSETS, UPPER_OFFSETS
 from archir.costs.optimal.optimum import Optimum, optimum
-from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.errors import ArchError, exceeds, fail
 from archir.ir.graph import Constraint
 from archir.language.elaboration.cost_names import latency_file
 from archir.spaces.architecture import Architecture, choice_columns
@@ -229,7 +229,7 @@ class _Optimizing:
         """Return the answer for an objective that is a maximum over nodes instead of a sum."""
         if best > 1:
             text = f"`{objective.quantity}` is not a sum, so that only the best architecture can be found"
-            raise fail("A3302", text, None, "leave out --best")
+            raise exceeds("A3302", text, None, "leave out --best")
         if self.bounds and self._is_feasible(self.bounds) is False:
             return Answer(objective, (), (), None, True, *self._conflict())
         peak = self._peak(objective)

@@ -22,7 +22,7 @@ from archir.costs.optimal.grid import Grid, evenly_spaced
 from archir.costs.optimal.network import Network
 from archir.costs.optimal.paths import TooManyPathsError
 from archir.costs.tables import Codes, Numbers
-from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.errors import ArchError, exceeds
 from archir.diagnostics.escaping import escape_to_line
 from archir.ir.graph import Constraint
 from archir.spaces.architecture import Architecture, choice_columns
@@ -87,7 +87,7 @@ def front(
     bounds; A3302 if three objectives have too many different totals.
     """
     if not all(isinstance(objective.quantity, str) for objective in others):
-        raise fail("A3302", "only the first objective of a front can be scores", None, "name the scores first")
+        raise exceeds("A3302", "only the first objective of a front can be scores", None, "name the scores first")
     direct = _direct_front(space, first, others, points, fixed or {}, seconds)
     if direct is not None:
         return direct
@@ -96,7 +96,8 @@ def front(
             "the front of three objectives is too large: "
             f"{' and '.join(str(objective.quantity) for objective in others)}"
         )
-        raise fail("A3302", f"{text} have too many different totals", None, "leave one out, or bound it with --where")
+        hint = "leave one out, or bound it with --where"
+        raise exceeds("A3302", f"{text} have too many different totals", None, hint)
     return _FrontTrace(space, first, others[0], dict(fixed or {}), seconds).trace(points)
 
 

@@ -15,7 +15,7 @@ from archir.costs.optimal.bounded import SumBound, bound_sums, bounded_tables
 from archir.costs.optimal.network import Network, build_network
 from archir.costs.sums import Terms
 from archir.costs.tables import MAX_SUM
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import exceeds
 from archir.diagrams.conditions import disjoin, if_else, negate
 from archir.diagrams.diagram import Choice, Value, make_diagram, outcome_in
 from archir.ir.graph import Constraint
@@ -80,7 +80,8 @@ def compile_problem(
     sums = [SumBound(_objective_terms(space, item)[2], MAX_SUM - 1, {}) for item in others]
     for bound in bounds:
         if bound.relation == "!=":
-            raise fail("A3302", f"`{bound.text}` is not a range, as optimising needs", bound.span, "write `<` or `>`")
+            text = f"`{bound.text}` is not a range, as optimising needs"
+            raise exceeds("A3302", text, bound.span, "write `<` or `>`")
         sums += bound_sums(account, bound)
     constants, groups = bounded_tables(account, {"objective": terms}, sums)
     chain = Chain(space.order, [*account.conditions, *_fixed_conditions(space, fixed)], groups, constants)
@@ -98,7 +99,7 @@ def _objective_terms(space: Space, objective: Objective) -> tuple[int, Fraction,
     scores = objective.quantity
     scale = lcm(1, *(value.denominator for term in scores.terms for value in term.values.values()))
     if sum(max(map(abs, term.values.values()), default=0) for term in scores.terms) * scale >= MAX_SUM // 2:
-        raise fail("A3302", "scores have too many digits to be added up exactly", None, "round them to nine digits")
+        raise exceeds("A3302", "scores have too many digits to be added up exactly", None, "round them to nine digits")
     active = {decision.choice.path: decision for decision in space.order}
     total = Terms()
     for term in scores.terms:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import isfinite
 
-from archir.diagnostics.errors import ArchError
+from archir.diagnostics.errors import LimitError
 from archir.spaces.architecture import Architecture
 from archir.spaces.optimal.answers import Answer, optimize
 from archir.spaces.optimal.problem import Objective
@@ -19,11 +19,6 @@ TIME_LIMIT, FEASIBILITY_TIME_LIMIT = 600.0, 10.0
 """Time limits in seconds of `strongest` and of `require_feasible`.
 
 When it is reached, `strongest` returns the best architecture found, and `require_feasible` does not raise.
-"""
-UNSUPPORTED_CODES = ("A1601", "A1602", "A3302")
-"""Codes of the errors that say that exact optimisation within the bounds is impossible.
-
-The reason is a bound that is not on a sum of costs, or an exceeded size limit.
 """
 
 
@@ -65,7 +60,5 @@ def _try_optimize(space: Space, objective: Objective, seconds: float) -> Answer 
     """Return the result of exact optimisation; None if the bounds do not allow it."""
     try:
         return optimize(space, objective, seconds=seconds)
-    except ArchError as error:
-        if error.diagnostics[0].code in UNSUPPORTED_CODES:
-            return None
-        raise
+    except LimitError:
+        return None

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from archir.costs.account import MAX_SHOWN_TOTALS
-from archir.diagnostics.errors import ArchError
-from archir.diagnostics.work import WORK_CODE, fresh_budget
+from archir.diagnostics.errors import LimitError
+from archir.diagnostics.work import fresh_budget
 from archir.spaces.space import Space
 
 BARS = 32
@@ -31,9 +31,7 @@ def cost_histogram(space: Space, name: str) -> dict[str, Any]:
             edges = [least + (greatest - least) * i // BARS for i in range(BARS + 1)]
             counts = [distribution.count(edges[i] + (i > 0), edges[i + 1])[1] for i in range(BARS)]
             median = distribution.quantiles([0.5])[0]
-    except ArchError as error:
-        if error.diagnostics[0].code not in ("A1601", "A1602", WORK_CODE):
-            raise
+    except LimitError as error:
         return result | {"why": error.diagnostics[0].message}
     most = max(counts)
     return result | {

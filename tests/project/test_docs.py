@@ -162,7 +162,9 @@ RUNS = [
 def test_commands(path: Path, slow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unpack(path, tmp_path)
     monkeypatch.chdir(tmp_path)
-    for module in tmp_path.glob("*.py"):  # other pages and examples have modules of the same names
+    # examples whose tests ran in this process have modules of the same names
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if not entry.startswith(str(ROOT / "examples"))])
+    for module in tmp_path.glob("*.py"):
         monkeypatch.delitem(sys.modules, module.stem, raising=False)
     for command, shown in commands(path):
         if slow or command not in SLOW:

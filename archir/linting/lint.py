@@ -8,14 +8,20 @@ from archir.diagnostics.errors import Diagnostic, RuleError
 from archir.ir.graph import Graph
 from archir.language.elaboration.module import Module
 from archir.linting.alternatives import equivalent_alternatives, skip_collapse
-from archir.linting.dead import unread_results, unused_definitions
-from archir.linting.requirements import idle_requirements
 from archir.linting.shapes import channels_last, uneven_padding, unlike_shapes
 from archir.linting.statistics import shared_statistics
 from archir.linting.subject import Purpose, Subject
 from archir.linting.tags import misspelled_tags
 from archir.linting.unbalanced import unbalanced_costs
-from archir.linting.unused import choices_of_absent_loops, unused_choices, unused_imports, unused_parameters
+from archir.linting.unused import (
+    choices_of_absent_loops,
+    idle_requirements,
+    unread_results,
+    unused_choices,
+    unused_definitions,
+    unused_imports,
+    unused_parameters,
+)
 
 RULES: list[Callable[[Subject], Iterator[Diagnostic]]] = [
     unbalanced_costs,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from archir.diagnostics.errors import Diagnostic
 from archir.diagnostics.work import spend
 from archir.diagrams.conditions import possible_outcomes
-from archir.diagrams.diagram import Choice, Diagram, Value, support, varies
+from archir.diagrams.diagram import Choice, Diagram, Value, fold, support, varies
 from archir.ir.op import Op
 from archir.ir.types import TensorType
 from archir.ir.typing import lift_rule
@@ -154,28 +155,21 @@ def _cost_ranges(value: Value) -> tuple[CostRange, dict[Choice, list[CostRange]]
     """Return the overall range of both costs, and their ranges per outcome of each choice on which they depend."""
     choices = support(value)
     level = {choice: i for i, choice in enumerate(choices)}
-    memo: dict[Diagram, CostRange] = {}
     ranges: list[list[CostRange | None]] = [[None] * choice.outcome_count for choice in choices]
     skipping: list[CostRange | None] = [None] * len(choices)
     """For each choice, the range over the paths of the diagram that skip it."""
 
-    def walk(value: Value) -> CostRange:
-        if not varies(value):
-            return value, value
-        if value not in memo:
-            outcome_ranges, position = ranges[level[value.choice]], level[value.choice]
-            union = None
-            for outcome, branch in enumerate(value.branches):
-                part = walk(branch)
-                outcome_ranges[outcome], union = _union(outcome_ranges[outcome], part), _union(union, part)
-                for i in range(position + 1, level[branch.choice] if varies(branch) else len(choices)):
-                    skipping[i] = _union(skipping[i], part)
-            assert union is not None
-            memo[value] = union
-        return memo[value]
+    def union_of_branches(diagram: Diagram, parts: list[CostRange]) -> CostRange:
+        spend(1)
+        position = level[diagram.choice]
+        outcome_ranges = ranges[position]
+        for outcome, (branch, part) in enumerate(zip(diagram.branches, parts, strict=True)):
+            outcome_ranges[outcome] = _union(outcome_ranges[outcome], part)
+            for i in range(position + 1, level[branch.choice] if varies(branch) else len(choices)):
+                skipping[i] = _union(skipping[i], part)
+        return reduce(_union, parts)
 
-    total = walk(value)
-    spend(len(memo))
+    total = fold(value, lambda leaf: (leaf, leaf), union_of_branches)
     return total, {
         choice: [_union(skipped, part) for part in parts]
         for choice, parts, skipped in zip(choices, ranges, skipping, strict=True)

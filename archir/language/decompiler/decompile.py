@@ -14,9 +14,9 @@ from archir.ir.op import OPS
 from archir.ir.structure import Input
 from archir.ir.typing import Types, infer
 from archir.language.decompiler import fusion_patterns as idioms
-from archir.language.decompiler.argument_defaults import calls_in, infer_defaults, library_defaults
 from archir.language.decompiler.blocks import ProgramBuilder
 from archir.language.decompiler.imported import Imported
+from archir.language.decompiler.parameters import calls_in, infer_defaults, library_defaults
 from archir.language.decompiler.program_text import block_text, net_text
 from archir.language.decompiler.regions import region_tree
 from archir.language.decompiler.scope_matching import match_scopes

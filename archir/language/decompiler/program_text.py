@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING
 from typing import Any
 
-from archir.language.decompiler.argument_defaults import Defaults
+from archir.language.decompiler.parameters import Defaults
 from archir.language.decompiler.program_tree import (
     Body,
     Expr,
@@ -20,8 +20,7 @@ from archir.language.decompiler.program_tree import (
     subexpressions,
     with_expressions,
 )
-from archir.language.decompiler.statements import Statement, group_steps
-from archir.language.decompiler.wrapping import wrap_statements
+from archir.language.decompiler.statements import Statement, group_steps, wrap_statements
 from archir.language.decompiler.writer import Writer
 from archir.language.source import literal
 

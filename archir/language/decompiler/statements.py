@@ -1,12 +1,14 @@
 """Groups steps into statements: call chains, and assignments to variables for values that are read more than
-once."""
+once; splits chains that do not fit on a line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from archir.ir.op import OPS, Op
 from archir.language.decompiler.program_tree import Item, Loop, Option, Step, inputs_of, sizes_read_by
+from archir.language.formatter.doc import WIDTH
 
 MAX_CHAIN_CALLS = 12
 """Maximum number of calls in the call chain of one statement."""
@@ -128,3 +130,58 @@ def _estimated_length(tree: CallTree) -> int:
     """Estimate the text length of a call tree in characters."""
     own = 6 + len(tree.step.callee) + 10 * len(tree.step.arguments) // 3 if isinstance(tree.step, Step) else 80
     return own + sum(_estimated_length(operand) if isinstance(operand, CallTree) else 3 for operand in tree.operands)
+
+
+TARGET = 12
+"""Characters reserved on each line for what precedes the calls of a chain: the assigned variable and the
+starting value."""
+
+
+def wrap_statements(
+    statements: Sequence[Statement], length: Callable[[Step], int], depth: int = 1, last: int = TARGET
+) -> list[Statement]:
+    """Split call chains that are too long for a line into several statements.
+
+    `length` returns the text length of a call in characters, `depth` is the indentation level, and `last` is the
+    number of characters before the chain of the last statement.
+    """
+    new_statements: list[Statement] = []
+    for statement in statements:
+        if statement.tree is not None:
+            width = WIDTH - 4 * depth - (last if statement is statements[-1] else TARGET)
+            new_statements += [*_cut_off(statement.tree, length, width), statement]
+        else:
+            inside = wrap_statements(statement.inside, length, depth + 1)
+            new_statements.append(Statement(statement.writes, None, statement.loop, inside))
+    return new_statements
+
+
+def _cut_off(tree: CallTree, length: Callable[[Step], int], width: int) -> list[Statement]:
+    """Cut parts off the start of a chain until the rest fits into `width` characters. Return them, a statement each."""
+    spine: list[CallTree] = []
+    link: CallTree | int = tree
+    while isinstance(link, CallTree) and isinstance(link.step, Step) and len(link.operands) == 1:
+        spine.append(link)
+        link = link.operands[0]
+    if isinstance(link, CallTree):  # the chain starts with a call of several operands
+        return []
+    spine.reverse()
+    sizes = [length(call.step) for call in spine if isinstance(call.step, Step)]
+    pieces: list[Statement] = []
+    start = 0
+    for i in range(len(spine)):
+        if i > start and sum(sizes[start : i + 1]) > width:
+            layers = [j for j in range(start + 1, i + 1) if _is_layer(spine[j])]
+            cut = layers[-1] if layers else i
+            step = spine[cut - 1].step
+            assert isinstance(step, Step)
+            pieces.append(Statement((step.writes[0],), spine[cut - 1]))
+            spine[cut].operands = [step.writes[0]]
+            start = cut
+    return pieces
+
+
+def _is_layer(tree: CallTree) -> bool:
+    """Return True if a call should start a wrapped line, i.e. calls a block or an operation with weights."""
+    kind = OPS.get(tree.step.callee) if isinstance(tree.step, Step) else None
+    return kind is None or kind.weights is not Op.weights

@@ -57,7 +57,7 @@ from archir.ir.graph import Graph  # noqa: E402
 from archir.ir.op import View  # noqa: E402
 from archir.ir.structure import Select  # noqa: E402
 from archir.ir.typing import infer  # noqa: E402
-from archir.language.elastic.scopes import label_of  # noqa: E402
+from archir.language.elastic.operators import label_of  # noqa: E402
 from archir.ops.activation import Cumsum, Softmax, _Activation  # noqa: E402
 from archir.ops.arithmetic import Concat, Matmul, Where, _Elementwise  # noqa: E402
 from archir.ops.attention import Attention, Rotary  # noqa: E402

@@ -19,8 +19,7 @@ from archir.language.elastic.choice_values import Request, parse_request
 from archir.language.elastic.edit import Group
 from archir.language.elastic.flow import Flow
 from archir.language.elastic.group_search import GroupSearch
-from archir.language.elastic.operators import Operator, offer_operators
-from archir.language.elastic.scopes import require_scope
+from archir.language.elastic.operators import Operator, offer_operators, require_scope
 from archir.language.elastic.sites import sites
 from archir.language.formatter import canonical
 from archir.passes.specialize import specialize

@@ -26,7 +26,7 @@ from archir.ir.typing import infer, lift_rule
 from archir.language.elastic.choice_values import KINDS, Kind, Request
 from archir.language.elastic.edit import EditedText, Group, edit
 from archir.language.elastic.flow import Flow
-from archir.language.elastic.scopes import label_of, matches_scope, require_scope
+from archir.language.elastic.operators import label_of, matches_scope, require_scope
 from archir.language.elastic.sites import Site, inner_width
 
 if TYPE_CHECKING:

@@ -14,9 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from archir.diagnostics.errors import ArchError, Span
+from archir.diagnostics.errors import ArchError, Span, fail, join_names
+from archir.diagnostics.hints import suggest
 from archir.diagrams.diagram import same
 from archir.ir.graph import Graph
 from archir.ir.op import OPS, Op
@@ -27,7 +29,6 @@ from archir.language.elaboration.module import Block
 from archir.language.elaboration.name_analysis import walk
 from archir.language.elastic.edit import apply_edits, unused_name
 from archir.language.elastic.flow import CallSite, Flow, constant
-from archir.language.elastic.scopes import label_of, matches_scope
 from archir.language.syntax import ast
 
 NONE, SEPARABLE, KEPT = "none", "separable", "kept"
@@ -294,3 +295,25 @@ def _drop_mismatched(graph: Graph, operators: list[Operator], where: str | None)
 def _is_same_shape(left: TensorType, right: TensorType) -> bool:
     """Return True if two tensor types have equal shapes for all choices."""
     return left.rank == right.rank and all(same(a, b) for a, b in zip(left.dims, right.dims, strict=True))
+
+
+def matches_scope(scope: str, where: str) -> bool:
+    """Return True if the pattern `where` matches a scope or one of its ancestors."""
+    plain = where.replace("[", "[[]")  # scopes have brackets of their own
+    return any(fnmatchcase(scope, form) for form in (plain, f"{plain}.*", f"{plain}[[]*"))
+
+
+def require_scope(network: Graph, where: str) -> None:
+    """Raise ArchError (A3230) if the pattern `where` matches no scope of a network."""
+    inputs = {*network.inputs.values()}
+    scopes = [network[number].scope for number in network if number not in inputs]
+    if any(scope and matches_scope(scope, where) for scope in scopes):
+        return
+    outermost = list(dict.fromkeys(re.split(r"[.\[]", scope)[0] for scope in scopes if scope))
+    hint = f"there are {join_names(outermost)}: see `archir show`" if outermost else None
+    raise fail("A3230", f"`{network.name}` has no scope `{where}`", None, suggest(where, outermost) or hint)
+
+
+def label_of(path: str) -> str:
+    """Return the label of a choice: the last component of its path, without loop indices."""
+    return re.sub(r"\[\d+\]", "", path).rpartition(".")[2]

@@ -8,10 +8,9 @@ meaning is preserved. Only trailing commas in lists and commas between alternati
 from __future__ import annotations
 
 from archir.diagnostics.work import MAX_WORK, work_budget
-from archir.language.formatter.bracket_tree import bracket_tree
+from archir.language.formatter.doc import render
 from archir.language.formatter.layout import file
-from archir.language.formatter.printer import render
-from archir.language.formatter.tokens import words
+from archir.language.formatter.tokens import bracket_tree, words
 from archir.language.syntax.parse import tokens
 
 __all__ = ["canonical"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from archir.language.formatter.bracket_tree import Bracket, Part, Piece, first
 from archir.language.formatter.doc import Braces, Comment, Doc, Group, IfBroken, Indent, Line, Newline, Row, is_tall
-from archir.language.formatter.tokens import Word
+from archir.language.formatter.tokens import Bracket, Part, Piece, Word, first
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,7 @@ from archir.cli.param_types import SAMPLE_COUNT
 from archir.costs.scopes import scope_prefix
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
-from archir.language.elaboration.cost_calls import unit
-from archir.language.elaboration.cost_names import latency_name
+from archir.language.elaboration.cost_names import latency_name, unit
 from archir.passes.cost import ADDITIVE_COSTS, Cost, costs
 
 

@@ -29,8 +29,7 @@ from archir.diagnostics.hints import suggest
 from archir.diagnostics.work import budget_share
 from archir.diagrams.diagram import DiagramSizeError, Value, varies
 from archir.ir.graph import Decision, Graph, NodeId
-from archir.language.elaboration.cost_calls import is_cost
-from archir.language.elaboration.cost_names import COST_DEFAULTS, latency_file
+from archir.language.elaboration.cost_names import COST_DEFAULTS, is_cost, latency_file
 from archir.passes.cost import ADDITIVE_COSTS, peak_memory
 
 PEAK = "peak_bytes"

@@ -8,7 +8,7 @@ from archir.costs import operation_counts, sequences, weights
 from archir.costs.symbolic import Rule
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
-from archir.language.elaboration.cost_calls import parse_cost_call
+from archir.language.elaboration.cost_names import parse_cost_call
 
 RULE_FACTORIES: dict[str, Callable[..., Rule]] = {
     "flops": operation_counts.flops,

@@ -14,7 +14,7 @@ from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import Op
 from archir.ir.types import TensorType
-from archir.language.elaboration.cost_calls import BITS
+from archir.language.elaboration.cost_names import BITS
 from archir.ops.attention import Attention
 from archir.passes.resize import token_count
 

@@ -7,7 +7,7 @@ from archir.costs.symbolic import Rule
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import Op
 from archir.ir.types import TensorType
-from archir.language.elaboration.cost_calls import BITS
+from archir.language.elaboration.cost_names import BITS
 from archir.ops.norm import BatchNorm
 from archir.ops.routing import ExpertLinear
 

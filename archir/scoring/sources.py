@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from archir.diagnostics.errors import fail, join_names
-from archir.language.elaboration.cost_calls import is_cost
+from archir.language.elaboration.cost_names import is_cost
 from archir.recipes.parsing import open_run, recipe_of_run
 from archir.runs import Run, Trial
 from archir.runs.folder import OBJECTIVE

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from archir.diagnostics.escaping import rich_text
-from archir.language.elaboration.cost_calls import unit as unit_of
+from archir.language.elaboration.cost_names import unit as unit_of
 
 if TYPE_CHECKING:  # most commands format metrics only
     from rich.table import Table

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from archir.diagnostics.errors import fail
-from archir.language.elaboration.cost_calls import is_cost
+from archir.language.elaboration.cost_names import is_cost
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 

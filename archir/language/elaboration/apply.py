@@ -3,9 +3,11 @@ attributes."""
 
 from __future__ import annotations
 
+import re
 import types
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args, get_origin
 
 from archir.diagnostics.errors import RuleError, Span, require
@@ -13,18 +15,70 @@ from archir.diagrams.diagram import Value, leaf_conditions, leaves, varies
 from archir.ir.op import Op, attribute_names, attribute_types, required_attributes
 from archir.ir.typing import MAX_ELEMENTS
 from archir.language.elaboration import static
-from archir.language.elaboration.context import STEP_WORK
-from archir.language.elaboration.foreign_names import NUMBER_HINTS, attribute_hint
+from archir.language.elaboration.context import STEP_WORK, WEIGHTS
+from archir.language.elaboration.evaluate import ExpressionEvaluator
+from archir.language.elaboration.frame import Scope, join
 from archir.language.elaboration.network import is_tensor
-from archir.language.elaboration.shared_weights import ArgValue, WeightSharing
 from archir.language.elaboration.values import POISON, Items, Tensor, hoist_choices, kind, show
 
 MAX_ATTRIBUTE_ITEMS = 1_000
 """Maximum number of items in a list-valued attribute."""
 
 
-class OperationCaller(WeightSharing):
-    """Evaluates calls of operations and of built-in functions on static values."""
+@dataclass(frozen=True)
+class ArgValue:
+    """Evaluated argument of a call; `name` is None for a positional argument."""
+
+    name: str | None
+    value: Value
+    span: Span
+
+
+class OperationCaller(ExpressionEvaluator):
+    """Evaluates calls of operations and of built-in functions on static values.
+
+    Calls `f(x, weights="table")` within one call of a block share their weights.
+    """
+
+    sharing_depth = 0
+    """Number of enclosing calls with shared weights; blocks called inside them are not recorded in `graph.blocks`."""
+
+    def split_weights_arg(
+        self, args: list[ArgValue], parameters: Container[str]
+    ) -> tuple[list[ArgValue], ArgValue | None]:
+        """Split off the argument `weights=`, which names shared weights; None if there is none.
+
+        If the callee has a parameter called `weights` (among `parameters`), `weights=` is an ordinary argument.
+        """
+        weights_arg = None if WEIGHTS in parameters else next((arg for arg in args if arg.name == WEIGHTS), None)
+        return [arg for arg in args if arg is not weights_arg], weights_arg
+
+    def weights_scope(self, argument: ArgValue) -> Scope | None:
+        """Return the scope of the shared weights that an argument names, below the scope of the current block call.
+
+        Returns None after an error.
+        """
+        base_scope, name = self.frame.base_scope, argument.value
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name):
+            text = f'`{WEIGHTS}` must be a name for the weights that calls share, such as "table"; got {show(name)}'
+            self.error("A0309", text, argument.span)
+            return None
+        if name in base_scope.used and name not in base_scope.shared:
+            hint = "give the weights that are shared another name"
+            self.error("A0409", f"`{name}` is used for other weights here", argument.span, hint)
+            return None
+        base_scope.used.add(name)
+        base_scope.shared.add(name)
+        return Scope(join(base_scope.path, name), join(base_scope.choices, name))
+
+    @contextmanager
+    def sharing(self) -> Iterator[None]:
+        """Context manager for the evaluation of a call with shared weights."""
+        self.sharing_depth += 1
+        try:
+            yield
+        finally:
+            self.sharing_depth -= 1
 
     # static functions
 
@@ -109,6 +163,8 @@ class OperationCaller(WeightSharing):
                 operands.append((argument.value, argument.span))
                 continue
             if name not in names:
+                from archir.language.elaboration.unknown_names import attribute_hint
+
                 hint = attribute_hint(name, names)
                 return self.error("A0203", f"`{op.name}` has no attribute `{name}`", argument.span, hint)
             if name in attributes:
@@ -117,6 +173,8 @@ class OperationCaller(WeightSharing):
         for value, operand_span in operands:
             if not is_tensor(value) and value is not POISON:
                 text = f"`{op.name}`'s operand must be a tensor, got {kind(value)}"
+                from archir.language.elaboration.unknown_names import NUMBER_HINTS
+
                 hint = NUMBER_HINTS.get(op.name, f"write `x |> {op.name}(...)`")
                 return self.error("A0404", text, operand_span, hint)
         nodes = [self.node(value, operand_span, f"`{op.name}`'s operand") for value, operand_span in operands]

@@ -13,14 +13,13 @@ from archir.diagrams.diagram import Choice, Value, same, varies
 from archir.diagrams.lifting import Excluded
 from archir.ir.op import attribute_names
 from archir.language.elaboration import static
-from archir.language.elaboration.apply import OperationCaller
+from archir.language.elaboration.apply import ArgValue, OperationCaller
 from archir.language.elaboration.cell_cache import Recorder, Recording, call_key, replay, tensors
 from archir.language.elaboration.context import CALL_WORK, MAX_CALL_DEPTH, STEP_WORK, WEIGHTS, Limits
 from archir.language.elaboration.frame import Frame, Scope
 from archir.language.elaboration.module import Block, Module
 from archir.language.elaboration.network import is_tensor
 from archir.language.elaboration.node_bounds import NodeBounds
-from archir.language.elaboration.shared_weights import ArgValue
 from archir.language.elaboration.values import POISON, UNBOUND, Builtin, Items, Operation, Tensor, kind
 from archir.language.syntax import ast
 

@@ -24,10 +24,10 @@ from archir.diagrams.diagram import (
 from archir.diagrams.lifting import lift
 from archir.ir.graph import Constraint, Decision
 from archir.language.elaboration import static
+from archir.language.elaboration.apply import ArgValue
 from archir.language.elaboration.calls import BlockCaller
 from archir.language.elaboration.frame import Scope, join
 from archir.language.elaboration.module import Library
-from archir.language.elaboration.shared_weights import ArgValue
 from archir.language.elaboration.values import POISON, UNBOUND, Items, Tensor, show
 from archir.language.syntax import ast
 

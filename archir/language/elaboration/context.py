@@ -15,7 +15,6 @@ from archir.diagrams.lifting import CombinationError, Excluded, lift
 from archir.ir.graph import Constraint, Graph
 from archir.language.elaboration.frame import Frame, Scope
 from archir.language.elaboration.module import Module
-from archir.language.elaboration.provenance import provenance_notes
 from archir.language.elaboration.values import POISON
 
 MAX_CALL_DEPTH = 64
@@ -159,6 +158,8 @@ class Context:
         if isinstance(error, CombinationError) and error.assignment:
             notes = (error.note(_alternative_span(error, span)),)
         if not self.problems.has(error.code, self.frame.user_span(span)):
+            from archir.language.elaboration.provenance import provenance_notes
+
             literal_notes = provenance_notes(self.frame, span, error.message, notes, bool(size_notes))
             shown = (span, self.frame.user_span(span), *(note.span for note in (*notes, *literal_notes)))
             notes += (*literal_notes, *_on_other_lines(size_notes, shown))

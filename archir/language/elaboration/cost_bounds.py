@@ -13,8 +13,7 @@ from fractions import Fraction
 from archir.diagnostics.errors import ArchError, Diagnostic, Source, Span, join_names
 from archir.diagnostics.hints import suggest
 from archir.ir.graph import Constraint
-from archir.language.elaboration.cost_calls import BITS
-from archir.language.elaboration.cost_names import COSTS, latency_file
+from archir.language.elaboration.cost_names import BITS, COSTS, latency_file
 from archir.language.elaboration.elaborate import elaborate_bounds
 
 OffsetMap = Callable[[int, bool], int]

@@ -23,10 +23,15 @@ from archir.ir.typing import record_types
 from archir.language.elaboration import static
 from archir.language.elaboration.choose import ChoiceEvaluator
 from archir.language.elaboration.context import Context, LimitError, Limits, ignore_value
-from archir.language.elaboration.cost_calls import cost_call, cost_call_text
-from archir.language.elaboration.cost_names import COST_DEFAULTS, COSTS, LATENCY, latency_name
+from archir.language.elaboration.cost_names import (
+    COST_DEFAULTS,
+    COSTS,
+    LATENCY,
+    cost_call,
+    cost_call_text,
+    latency_name,
+)
 from archir.language.elaboration.files import Loader
-from archir.language.elaboration.foreign_names import dtype_hint
 from archir.language.elaboration.frame import Frame
 from archir.language.elaboration.module import Module
 from archir.language.elaboration.name_analysis import assigned, names_read, walk
@@ -190,6 +195,8 @@ class Elaborator(ChoiceEvaluator):
             return
         name, dtype = statement.name.text, statement.type.dtype
         if dtype.text not in DTYPES:
+            from archir.language.elaboration.unknown_names import dtype_hint
+
             self.error("A0212", f"there is no element type `{dtype}`", dtype.span, dtype_hint(dtype.text, DTYPES))
         if name in self.graph.inputs:
             self.error("A0202", f"the input `{name}` is defined twice", statement.name.span)

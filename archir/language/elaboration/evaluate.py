@@ -17,7 +17,6 @@ from archir.language.elaboration import equality, static
 from archir.language.elaboration.lists import Element, ListEvaluator
 from archir.language.elaboration.module import Library, Module
 from archir.language.elaboration.network import is_tensor
-from archir.language.elaboration.unknown_names import tensor_attribute_hint, unknown_name
 from archir.language.elaboration.values import POISON, UNBOUND, Builtin, Items, Operation, Tensor, kind, not_applied
 from archir.language.syntax import ast
 from archir.ops.activation import Power, Scale, Shift
@@ -67,6 +66,8 @@ class ExpressionEvaluator(ListEvaluator):
             return self.error("A0204", f"`{name}` is used before it is assigned", tree.span)
         if module.incomplete:
             return POISON
+        from archir.language.elaboration.unknown_names import unknown_name
+
         unknown = unknown_name(tree, self.visible_names(module), module)
         return self.error(unknown.code, unknown.message, tree.span, unknown.hint)
 
@@ -283,6 +284,8 @@ class ExpressionEvaluator(ListEvaluator):
             if not isinstance(leaf, Tensor):
                 raise RuleError(f"{kind(leaf)} has no attributes", not_applied(leaf), "A0205")
             if tree.name.text not in ATTRIBUTES:
+                from archir.language.elaboration.unknown_names import tensor_attribute_hint
+
                 hint = tensor_attribute_hint(tree.name.text, ATTRIBUTES, self.frame.module)
                 raise RuleError(f"a tensor has no attribute `{tree.name}`", hint, "A0205")
             return attribute(self.types[leaf.node], tree.name.text)

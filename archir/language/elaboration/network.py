@@ -18,7 +18,6 @@ from archir.ir.typing import LazyTypes, infer_op, join_types, lift_rule
 from archir.ir.verify import resolve_shapes, weight_shapes
 from archir.language.elaboration.context import NODE_WORK, Context
 from archir.language.elaboration.frame import Scope
-from archir.language.elaboration.size_sources import size_source_notes
 from archir.language.elaboration.values import POISON, UNBOUND, Tensor, kind, not_applied
 
 
@@ -61,6 +60,8 @@ class GraphBuilder(Context):
         try:
             type_, if_required = self._infer(op, tuple([self.types[operand] for operand in operands]))
         except RuleError as error:
+            from archir.language.elaboration.provenance import size_source_notes
+
             size_notes = (
                 size_source_notes(self.graph, self.types, operands, error) if "shapes differ" in error.message else ()
             )

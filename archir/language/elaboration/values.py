@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from archir.diagnostics.errors import RuleError
 from archir.diagnostics.work import spend
@@ -12,9 +12,6 @@ from archir.diagrams.diagram import Value, describe_leaves, leaves, varies
 from archir.diagrams.lifting import lift
 from archir.ir.op import Op
 from archir.language.elaboration.module import Block, Library
-
-if TYPE_CHECKING:
-    pass
 
 MAX_ITEMS = 100_000
 """Maximum number of items of a list, including those of nested lists."""

@@ -13,7 +13,6 @@ from archir.diagnostics.errors import ArchError, Diagnostic, Source
 from archir.language.syntax import ast
 from archir.language.syntax.builder import Builder
 from archir.language.syntax.layout import Layout, NestingError
-from archir.language.syntax.syntax_errors import unexpected_character, unexpected_token
 from archir_grammar import parser
 from archir_grammar.reading import END, NotReadError, Reader
 
@@ -124,6 +123,8 @@ class _NullBuilder:
 
 def _syntax_error(source: Source, error: NotReadError) -> ParseError:
     """Convert an error of the table-driven parser to a ParseError with a diagnostic."""
+    from archir.language.syntax.syntax_errors import unexpected_character, unexpected_token
+
     if error.token is None:
         problem = unexpected_character(source, error.at, error.expected(), _spellings())
     else:

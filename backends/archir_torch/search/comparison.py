@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from archir.diagnostics.errors import fail, join_names
 from archir.diagnostics.hints import suggest
-from archir.language.elaboration.cost_calls import is_cost
+from archir.language.elaboration.cost_names import is_cost
 from archir.recipes.trials import TABLE, TrialOptions
 from archir.search.objectives import objective as aim
 from archir.spaces.space import Space

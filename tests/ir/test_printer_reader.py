@@ -179,7 +179,7 @@ WRONG = [
     (HEAD + "%0 = relu(%0)}", "A0703", "defined twice"),
     (HEAD + "choice a {1}}", "A0703", "two choices"),
     (HEAD + "output y = %0 output y = %0}", "A0703", "defined twice"),
-    (HEAD + "%1 = select(%0) by a [0, 1]}", "A0703", "no position"),
+    (HEAD + "%1 = select(%0) by a [0, 1]}", "A0703", "not a position"),
     (HEAD + "%1 = select(%0) by a [0]}", "A0703", "2 outcomes"),
     (HEAD + "%1 = relu(%0) : f32[4] output y = %1}", "A0704", "declared f32[4], but is f32[8]"),
     (HEAD + "%1 = relu(%0) : f32[8] %2 = slice(%1, stop=9) output y = %2}", "A0704", "slice 0:9"),

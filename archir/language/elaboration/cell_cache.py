@@ -7,39 +7,23 @@ the same nodes, except for operands and scope. The cache makes building networks
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
 from archir.diagrams.diagram import Diagram, Value, leaves, make_diagram, value_key, varies
 from archir.diagrams.lifting import lift
 from archir.ir.graph import Node, NodeId
-from archir.language.elaboration.context import COPY_WORK
+from archir.language.elaboration.context import COPY_WORK, Context
+from archir.language.elaboration.frame import Recording
 from archir.language.elaboration.module import Block
-from archir.language.elaboration.network import GraphBuilder
+from archir.language.elaboration.network import append_node
 from archir.language.elaboration.values import Items, Tensor
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True)
-class Recording:
-    """Nodes that a cell call added: those numbered `start` to `stop - 1`, below `scope`, with the argument nodes
-    `arguments`."""
-
-    start: NodeId
-    stop: NodeId
-    scope: str
-    arguments: tuple[NodeId, ...]
-    blocks: tuple[tuple[str, str], ...]
-    """Block calls inside the cell call: (path relative to the scope, block name)."""
-    selected: Mapping[NodeId, Diagram]
-    """Maps each recorded select node to the choice-dependent value that it implements."""
-    result: Value
-
-
-def call_key(network: GraphBuilder, block: Block, arguments: Mapping[str, Value]) -> Hashable | None:
+def call_key(context: Context, block: Block, arguments: Mapping[str, Value]) -> Hashable | None:
     """Return the cache key of a cell call.
 
     Keys are equal for calls with equal static arguments and tensors of equal types, even if the tensors themselves
@@ -51,7 +35,7 @@ def call_key(network: GraphBuilder, block: Block, arguments: Mapping[str, Value]
 
     def like(value: Value) -> Hashable:
         if isinstance(value, Tensor):
-            return network.types[value.node], positions[value.node]
+            return context.types[value.node], positions[value.node]
         if isinstance(value, Items):
             return (Items, *map(like, value))
         result: Hashable = lift(like, value) if varies(value) else value_key(value)
@@ -84,12 +68,12 @@ def _copyable(result: Value) -> bool:
 class Recorder:
     """Records the nodes added to a graph since the recorder was constructed."""
 
-    def __init__(self, network: GraphBuilder, scope: str, arguments: Mapping[str, Value]) -> None:
-        self.network, self.scope, self.arguments = network, scope, tensors(arguments)
+    def __init__(self, context: Context, scope: str, arguments: Mapping[str, Value]) -> None:
+        self.context, self.scope, self.arguments = context, scope, tensors(arguments)
         self.start, self.called, self.selected = (
-            len(network.graph),
-            len(network.graph.blocks),
-            len(network.select_nodes),
+            len(context.graph),
+            len(context.graph.blocks),
+            len(context.select_nodes),
         )
 
     def recording(self, result: Value) -> Recording | None:
@@ -97,7 +81,7 @@ class Recorder:
 
         They cannot be copied if they read nodes other than the arguments, or if `result` holds anything but tensors.
         """
-        graph, arguments = self.network.graph, {*self.arguments}
+        graph, arguments = self.context.graph, {*self.arguments}
         added = range(self.start, len(graph))
         is_closed = all(
             operand in added or operand in arguments for number in added for operand in graph.operands(number)
@@ -105,7 +89,7 @@ class Recorder:
         if not (is_closed and _copyable(result)):
             return None
         blocks = [(path[len(self.scope) :], name) for path, name in _entries_since(graph.blocks, self.called)]
-        selected = {number: value for value, number in _entries_since(self.network.select_nodes, self.selected)}
+        selected = {number: value for value, number in _entries_since(self.context.select_nodes, self.selected)}
         return Recording(self.start, len(graph), self.scope, self.arguments, tuple(blocks), selected, result)
 
 
@@ -114,29 +98,31 @@ def _entries_since(entries: dict[_Key, _Value], count: int) -> list[tuple[_Key, 
     return [*islice(reversed(entries.items()), len(entries) - count)][::-1]
 
 
-def replay(network: GraphBuilder, recording: Recording, scope: str, arguments: tuple[NodeId, ...]) -> Value:
+def replay(context: Context, recording: Recording, scope: str, arguments: tuple[NodeId, ...]) -> Value:
     """Append copies of the recorded nodes below `scope`, and return the result of the call.
 
     The copies read `arguments` in place of the recorded call's arguments.
     """
-    graph = network.graph
+    graph = context.graph
     mapping = _NodeMapping(dict(zip(recording.arguments, arguments, strict=True)))
     prefix = len(recording.scope)
     for number in range(recording.start, recording.stop):
         node = graph[number]
         value = mapping.of(recording.selected[number]) if number in recording.selected else None
-        if value in network.select_nodes:
-            mapping.nodes[number] = network.select_nodes[value]
+        if value in context.select_nodes:
+            mapping.nodes[number] = context.select_nodes[value]
             continue
         if value is None:  # select nodes are named by their choice
             node = Node(node.op, node.span, scope + node.scope[prefix:])
         operands = tuple([mapping.nodes[operand] for operand in graph.operands(number)])
-        copy = mapping.nodes[number] = network.append(node, operands, graph.creation_conditions[number], COPY_WORK)
-        network.types.alias(copy, network.types, number)
-        if number in network.valid_if_required:
-            network.valid_if_required.add(copy)
+        copy = mapping.nodes[number] = append_node(
+            context, node, operands, graph.creation_conditions[number], COPY_WORK
+        )
+        context.types.alias(copy, context.types, number)
+        if number in context.valid_if_required:
+            context.valid_if_required.add(copy)
         if value is not None:
-            network.select_nodes[value] = copy
+            context.select_nodes[value] = copy
     graph.blocks.update((scope + below, name) for below, name in recording.blocks)
     return mapping.of(recording.result)
 

@@ -1,8 +1,13 @@
-"""Elaboration context: call frame, scope, path condition, work budget, and the problems collected so far."""
+"""Elaboration context: the graph under construction, call frame, scope, path condition, work budget, and the problems
+collected so far.
+
+The other modules of elaboration are functions on a context. `Context.eval` finds the function for an expression in the
+table of `evaluators`, so that these modules need not import each other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -10,12 +15,19 @@ from archir.diagnostics import work
 from archir.diagnostics.errors import FAULTS, ArchError, Diagnostic, Note, RuleError, Span
 from archir.diagnostics.work import MAX_WORK, WorkError
 from archir.diagrams.conditions import Restrictor, conjoin, conjoin_assumptions
-from archir.diagrams.diagram import Value, leaves, same, varies
+from archir.diagrams.diagram import Diagram, Value, leaves, same, varies
 from archir.diagrams.lifting import CombinationError, Excluded, lift
-from archir.ir.graph import Constraint, Graph
-from archir.language.elaboration.frame import Frame, Scope
+from archir.ir.graph import Constraint, Graph, NodeId
+from archir.ir.op import Op
+from archir.ir.types import TensorType
+from archir.ir.typing import LazyTypes
+from archir.language.elaboration import static
+from archir.language.elaboration.files import Loader
+from archir.language.elaboration.frame import CellState, Frame, Scope
 from archir.language.elaboration.module import Module
+from archir.language.elaboration.node_bounds import NodeBounds
 from archir.language.elaboration.values import POISON
+from archir.language.syntax import ast
 
 MAX_CALL_DEPTH = 64
 """Maximum depth of nested calls."""
@@ -103,19 +115,49 @@ def ignore_value(context: Context, span: Span, value: Value) -> None:
     """Do nothing: the default observer of values."""
 
 
+Evaluator = Callable[..., Value]
+"""Function that evaluates a syntax node of one class: takes the context, the node, and for a target of a pipe the value
+that is piped in."""
+
+
 class LimitError(Exception):
     """Raised to end elaboration after an exceeded limit has been reported."""
 
 
 class Context:
-    """Elaboration state and error reporting; base class of all evaluators."""
+    """Elaboration state and error reporting."""
 
-    def __init__(self, limits: Limits, module: Module, name: str) -> None:
+    def __init__(
+        self, limits: Limits, module: Module, name: str, loader: Loader, evaluators: Mapping[type[ast.Tree], Evaluator]
+    ) -> None:
         self.limits = limits
+        self.evaluators = evaluators
+        """The function that evaluates each class of expressions."""
+        self.loader = loader
+        """Loader that finds the files that the program names."""
         self.graph = Graph(name)
+        self.types = LazyTypes()
+        """Types of the nodes of the graph."""
+        self.type_cache: dict[tuple[Op, tuple[TensorType, ...], Value], tuple[TensorType, bool]] = {}
+        self.select_nodes: dict[Diagram, NodeId] = {}
+        """Maps each choice-dependent value to the `select` node that implements it."""
+        self.weight_owners: dict[str, NodeId] = {}
+        """Maps each scope to the first node with weights in that scope."""
+        self.valid_if_required: set[NodeId] = set()
+        """Nodes whose types are valid only for architectures that satisfy the constraints."""
         self.problems = Problems()
         self.scope = Scope()
         self.frame = Frame(module, base_scope=self.scope)
+        self.assigned: ast.Name | None = None
+        """Variable to which the current expression is assigned; it names a choice that has no label."""
+        self.cells: dict[str, CellState] = {}
+        self.cell: CellState | None = None
+        """The cell whose call is evaluated, if any."""
+        self.sharing_depth = 0
+        """Number of enclosing calls with shared weights; blocks called inside them are not recorded in
+        `graph.blocks`."""
+        self.node_bounds = NodeBounds()
+        self.call_bounds = NodeBounds(calls=True)
         self.guard: Value = True
         """Path condition: the condition on choices under which the current code is evaluated."""
         self.assumptions: list[Value] = []
@@ -129,6 +171,15 @@ class Context:
         self.budget = work.current_budget()
         self.observer: Callable[[Context, Span, Value], None] = ignore_value
         """Callback that receives the context, the span and the value of each pipe target and each assigned variable."""
+
+    def eval(self, tree: ast.Expr) -> Value:
+        """Evaluate an expression under the path condition; return POISON after an error."""
+        self.step(tree.span)
+        return self.evaluators[type(tree)](self, tree)
+
+    def condition(self, tree: ast.Expr) -> Value:
+        """Evaluate an expression that must be a bool."""
+        return self.checked(tree.span, static.boolean, self.eval(tree))
 
     def error(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
         """Report an error and return POISON, the placeholder value with which evaluation continues.

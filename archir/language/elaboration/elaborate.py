@@ -5,341 +5,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from fractions import Fraction
-from functools import reduce
 from pathlib import Path
 
-from archir.diagnostics.errors import ArchError, Diagnostic, Note, RuleError, Source, Span, fail
+from archir.diagnostics.errors import ArchError, Diagnostic, Note, Source, Span, fail
 from archir.diagnostics.hints import suggest
 from archir.diagnostics.work import WorkError, work_budget
-from archir.diagrams.conditions import conjoin, if_else, negate
-from archir.diagrams.diagram import Value, same, varies
+from archir.diagrams.diagram import Value, varies
 from archir.diagrams.lifting import Excluded
 from archir.ir.contradictions import contradiction, is_contradictory
 from archir.ir.graph import Constraint, Graph
-from archir.ir.structure import Input
-from archir.ir.types import DTYPES
 from archir.ir.typing import record_types
-from archir.language.elaboration import static
-from archir.language.elaboration.choose import ChoiceEvaluator
 from archir.language.elaboration.context import Context, LimitError, Limits, ignore_value
-from archir.language.elaboration.cost_names import (
-    COST_DEFAULTS,
-    COSTS,
-    LATENCY,
-    cost_call,
-    cost_call_text,
-    latency_name,
-)
+from archir.language.elaboration.evaluators import EVALUATORS
 from archir.language.elaboration.files import Loader
 from archir.language.elaboration.frame import Frame
 from archir.language.elaboration.module import Module
-from archir.language.elaboration.name_analysis import assigned, names_read, walk
+from archir.language.elaboration.name_analysis import assigned, walk
 from archir.language.elaboration.name_checks import check_names
 from archir.language.elaboration.net_arguments import bind_net_arguments
 from archir.language.elaboration.recursion import with_deep_recursion
-from archir.language.elaboration.values import POISON, UNBOUND
+from archir.language.elaboration.statements import execute
 from archir.language.syntax import ast
 from archir.passes.prune import prune, prune_excluded
 
-_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-"""Maps each comparison operator to the one that is equivalent when the sides are swapped."""
 
-
-class Elaborator(ChoiceEvaluator):
-    """Executes the statements of blocks and nets."""
-
-    def __init__(self, limits: Limits, module: Module, name: str, loader: Loader) -> None:
-        super().__init__(limits, module, name)
-        self.loader = loader
-
-    def execute(self, body: ast.Body) -> None:
-        """Execute statements, each under the condition that the current call has not returned yet."""
-        before = len(self.frame.returned)
-        path = self.guard
-        try:
-            for statement in body:
-                self.step(statement.span)
-                self.guard = conjoin(self.guard, self.unreturned(before))
-                before = len(self.frame.returned)
-                if self.guard is False:
-                    return
-                try:
-                    self._run(statement)
-                except RuleError as error:
-                    self.report_rule_error(error, statement.span)
-                except Excluded:
-                    if self.guard is path:
-                        raise
-                    # all outcomes that the requirements allow have returned before this statement
-                    self.frame.returned.append((self.guard, UNBOUND))
-                    return
-        finally:
-            self.guard = path
-
-    def unreturned(self, since: int) -> Value:
-        """Return the condition that none of the call's `return`s, except the first `since` of them, was executed."""
-        return reduce(conjoin, (negate(condition) for condition, _ in self.frame.returned[since:]), True)
-
-    def _run(self, statement: ast.Statement) -> None:
-        match statement:
-            case ast.Assign():
-                direct = isinstance(statement.value, (ast.Choose, ast.Match, ast.Pipe)) and len(statement.targets) == 1
-                self.assigned = statement.targets[0] if direct else None
-                value = self.eval(statement.value)
-                self.assigned = None
-                self.bind(statement.targets, value)
-                if len(statement.targets) == 1:
-                    self.observer(self, statement.targets[0].span, value)
-            case ast.Return():
-                values = [self.eval(value) for value in statement.values]
-                if self.frame.block is None:
-                    text = "a net cannot return a value: it has outputs"
-                    self.error("A0208", text, statement.span, "`output logits = x`")
-                    return
-                value = values[0] if len(values) == 1 else self.items(values, statement.span)
-                self.frame.returned.append((self.guard, value))
-            case ast.ForLoop():
-                items = self.checked(statement.items.span, static.sequence, self.eval(statement.items))
-                self._loop(statement.targets, items, statement.items.span, statement.body)
-            case ast.Repeat():
-                self.assigned = statement.index
-                times = self.eval(statement.times)
-                self.assigned = None
-                items = self.lift(
-                    statement.times.span,
-                    lambda n: static.integer_range(0, static.integer(n, "a number of times")),
-                    times,
-                )
-                targets = (statement.index,) if statement.index else ()
-                self._loop(targets, items, statement.times.span, statement.body)
-            case ast.If():
-                self._if(statement)
-            case ast.Input():
-                self._input(statement)
-            case ast.Output():
-                self._output(statement)
-            case ast.Require():
-                self._require(statement.condition)
-
-    # control flow
-
-    def _loop(self, targets: tuple[ast.Name, ...], items: Value, span: Span, body: ast.Body) -> None:
-        if items is POISON:
-            for target in targets:
-                self.frame.env[target.text] = POISON
-            return
-        min_nodes = self.node_bounds.body(body, self.frame.module, {})
-        if not varies(items) and len(self.graph) + min_nodes * len(items) > self.limits.nodes:
-            self.too_many_nodes(span)
-        outer_loops, returned = self.scope.loops, len(self.frame.returned)
-        try:
-            for position, (exists, item) in enumerate(self.each(items, span)):
-                self.step(span)
-                self.spend(len(self.frame.env) / 32, span)
-                before = dict(self.frame.env)
-                self.scope.loops = (*outer_loops, position)
-                not_returned = self.unreturned(returned)
-                with self.under(conjoin(exists, not_returned)) as possible:
-                    if not possible or (targets and not self.bind(targets, item())):
-                        return
-                    self.execute(body)
-                    self._merge(exists, self.frame.env, before, span)
-                    continue
-                self.frame.env = before
-        finally:
-            self.scope.loops = outer_loops
-
-    def _if(self, statement: ast.If) -> None:
-        condition = self.condition(statement.condition)
-        if condition is POISON:
-            return
-        condition = self.restricted(condition)
-        if not varies(condition):
-            self.execute(statement.then if condition else statement.orelse)
-            return
-        self.spend(len(self.frame.env) / 32, statement.span)
-        before = self.frame.env
-        envs: dict[bool, dict[str, Value]] = {}
-        for holds, body in ((True, statement.then), (False, statement.orelse)):
-            self.frame.env = dict(before)
-            with self.under(condition if holds else negate(condition)):
-                self.execute(body)
-                envs[holds] = self.frame.env
-        self.frame.env = before if len(envs) == 2 else self.first_or_excluded(envs.values())
-        if len(envs) == 2:
-            self._merge(condition, envs[True], envs[False], statement.span)
-
-    def _merge(self, condition: Value, then: dict[str, Value], orelse: dict[str, Value], span: Span) -> None:
-        """Merge the variables after a branch: those of `then` where `condition` holds, those of `orelse` elsewhere."""
-        if condition is True:
-            self.frame.env = then
-            return
-        self.spend(len(then) / 4, span)
-        merged: dict[str, Value] = {}
-        for name in [*then, *(name for name in orelse if name not in then)]:
-            then_value, else_value = then.get(name, UNBOUND), orelse.get(name, UNBOUND)
-            if then_value is POISON or else_value is POISON:
-                merged[name] = POISON
-            else:
-                merged[name] = (
-                    then_value if same(then_value, else_value) else self.merge(condition, then_value, else_value, span)
-                )
-        self.frame.env = merged
-
-    # nets
-
-    def _input(self, statement: ast.Input) -> None:
-        if self.frame.block is not None or self.guard is not True:
-            self.error("A0208", "inputs are only allowed at the top level of a net", statement.span)
-            return
-        name, dtype = statement.name.text, statement.type.dtype
-        if dtype.text not in DTYPES:
-            from archir.language.elaboration.unknown_names import dtype_hint
-
-            self.error("A0212", f"there is no element type `{dtype}`", dtype.span, dtype_hint(dtype.text, DTYPES))
-        if name in self.graph.inputs:
-            self.error("A0202", f"the input `{name}` is defined twice", statement.name.span)
-            return
-        dims = [self.lift(d.span, lambda leaf: _dimension(leaf), self.eval(d)) for d in statement.type.dims]
-        self.frame.env[name] = POISON
-        if POISON not in dims and dtype.text in DTYPES:
-            self.scope.used.add(name)
-            op = Input.of(name, dims, dtype.text)
-            self.frame.env[name] = self.add(op, (), statement.name.span, name)
-
-    def _output(self, statement: ast.Output) -> None:
-        name = statement.name.text
-        if self.frame.block is not None or self.guard is not True:
-            self.error("A0208", "outputs are only allowed at the top level of a net", statement.span)
-            return
-        if name in self.graph.outputs:
-            self.error("A0202", f"the output `{name}` is defined twice", statement.name.span)
-            return
-        self.assigned = statement.name
-        node = self.node(self.eval(statement.value), statement.value.span, f"the output `{name}`")
-        self.assigned = None
-        if node is not None:
-            self.graph.outputs[name] = node
-
-    def _require(self, tree: ast.Expr) -> None:
-        if isinstance(tree, ast.Logical) and tree.word == "and":
-            for operand in tree.operands:
-                self._require(operand)
-        elif not names_read(tree).isdisjoint(self._costs()):
-            self._require_cost(tree)
-        else:
-            condition = self.condition(tree)
-            if condition is POISON:
-                return
-            holds = if_else(self.guard, condition, True)
-            if holds is False:
-                self.error("A0510", "no architecture satisfies this", tree.span)
-            self.constrain(Constraint(holds, "require", tree.span.text, tree.span))
-
-    def _require_cost(self, tree: ast.Expr) -> None:
-        """Add a cost bound as a constraint; such constraints are checked on complete architectures only."""
-        sides = [tree.first, *(operand for _, operand in tree.links)] if isinstance(tree, ast.Comparison) else []
-        costs = [i for i, side in enumerate(sides) if self._is_cost(side)]
-        others = [side for i, side in enumerate(sides) if i not in costs]
-        is_plain = all(names_read(side).isdisjoint(self._costs()) for side in others)
-        if not isinstance(tree, ast.Comparison) or len(sides) != 2 or len(costs) != 1 or not is_plain:
-            hint = 'latency("cpu.json") <= 5ms' if LATENCY in names_read(tree) else "macs <= 600M"
-            text = "a bound must compare a single cost, without arithmetic, with a number"
-            self.error("A0509", text, tree.span, f"such as `require {hint}`")
-            return
-        cost, relation = sides[costs[0]], tree.links[0][0]
-        other = sides[1 - costs[0]]
-        if relation not in _SWAPPED:
-            self.error("A0509", f"a cost cannot be compared by `{relation}`", tree.span)
-            return
-        limit = self.lift(other.span, lambda leaf: static.integer(leaf, "a bound on a cost"), self.eval(other))
-        name_and_table = self._cost(cost)
-        if limit is POISON or name_and_table is None:
-            return
-        name, table = name_and_table
-        relation = relation if costs[0] == 0 else _SWAPPED[relation]
-        bound = Constraint(self.guard, "require", tree.span.text, tree.span, name, relation, limit, table)
-        self.constrain(bound)
-
-    def _costs(self) -> list[str]:
-        """Return the cost names that no variable in the current frame hides."""
-        return [name for name in (*COSTS, LATENCY) if name not in self.frame.env]
-
-    def _is_cost(self, tree: ast.Expr) -> bool:
-        match tree:
-            case ast.Name(text=name):
-                return name in self._costs() and name != LATENCY
-            case ast.Call(callee=ast.Name(text=name)):
-                return name in self._costs() and (name == LATENCY or name in COST_DEFAULTS)
-        return False
-
-    def _cost(self, tree: ast.Expr) -> tuple[str, Path | None] | None:
-        """Return the name of a cost and, for latencies, the path of its latency table; None after an error."""
-        if isinstance(tree, ast.Name):
-            return tree.text, None
-        assert isinstance(tree, ast.Call)
-        if isinstance(tree.callee, ast.Name) and tree.callee.text in COST_DEFAULTS:
-            return self._further_cost(tree.callee.text, tree)
-        file, confidence = self._latency(tree)
-        if isinstance(file, str) and (confidence is None or isinstance(confidence, int | float | Fraction)):
-            try:
-                name = latency_name(file, None if confidence is None else float(confidence))
-                return name, self.loader.locate(file, self.frame.module.folder, tree.span)[0]
-            except ArchError as error:
-                self.problems.add(error.diagnostics[0])
-        elif POISON not in (file, confidence):
-            hint = '`latency("cpu.json") <= 5ms` or `latency("model.json", confidence=0.95) <= 5ms`'
-            text = "`latency` takes the file of a table, or the file of a model and a confidence"
-            self.error("A0509", text, tree.span, hint)
-        return None
-
-    def _latency(self, tree: ast.Call) -> tuple[Value, Value]:
-        """Return the file and the confidence in a call of `latency`; (None, None) if the arguments do not have that
-        form."""
-        names = [argument.name.text if argument.name else None for argument in tree.arguments]
-        if names not in ([None], [None, "confidence"]):
-            return None, None
-        file, confidence = [self.eval(argument.value) for argument in tree.arguments] + [None] * (2 - len(names))
-        return file, confidence
-
-    def _further_cost(self, name: str, tree: ast.Call) -> tuple[str, None] | None:
-        """Return the text of a cost with arguments, and None because it has no table. A single None after an error."""
-        arguments = [
-            (argument.name.text if argument.name else None, self.eval(argument.value)) for argument in tree.arguments
-        ]
-        if any(value is POISON for _, value in arguments):
-            return None
-        if any(varies(value) for _, value in arguments):
-            self.error("A3321", f"the arguments of `{name}` cannot depend on a choice", tree.span)
-            return None
-        try:
-            cost_call(name, arguments)
-        except ArchError as error:
-            self.problems.add(replace(error.diagnostics[0], span=tree.span))
-            return None
-        return cost_call_text(name, arguments), None
-
-    def constants(self, module: Module) -> None:
-        """Evaluate the constants of a module and store them among its names."""
-        caller, self.frame = self.frame, Frame(module)
-        try:
-            for const in module.constants():
-                if const.name.text in module.names and not isinstance(module.names[const.name.text], ast.Const):
-                    continue
-                value = self.eval(const.value)
-                if varies(value):
-                    value = self.error("A0506", "a constant cannot depend on a choice", const.value.span)
-                module.names[const.name.text] = value
-        finally:
-            self.frame = caller
-
-
-def _dimension(value: Value) -> int:
-    size = static.integer(value, "a dimension")
-    if size < 1:
-        raise RuleError(f"a dimension must be at least 1, got {size}", code="A0406")
-    return size
+def evaluate_constants(context: Context, module: Module) -> None:
+    """Evaluate the constants of a module and store them among its names."""
+    caller, context.frame = context.frame, Frame(module)
+    try:
+        for const in module.constants():
+            if const.name.text in module.names and not isinstance(module.names[const.name.text], ast.Const):
+                continue
+            value = context.eval(const.value)
+            if varies(value):
+                value = context.error("A0506", "a constant cannot depend on a choice", const.value.span)
+            module.names[const.name.text] = value
+    finally:
+        context.frame = caller
 
 
 def elaborate(
@@ -421,17 +123,17 @@ def survey(
     return list(module.nets), []
 
 
-def _prepare(module: Module, loader: Loader, limits: Limits, name: str) -> Elaborator:
-    """Return an elaborator for a module.
+def _prepare(module: Module, loader: Loader, limits: Limits, name: str) -> Context:
+    """Return a context for a module.
 
     The constants of the module are evaluated, and the names in it and in its imports are checked.
     """
-    context = Elaborator(limits, module, name, loader)
+    context = Context(limits, module, name, loader, EVALUATORS)
     for problem in loader.problems:
         context.problems.add(problem)
     try:
         for other in [*loader.modules, module]:
-            context.constants(other)
+            evaluate_constants(context, other)
             for name_problem in check_names(other):
                 context.problems.add(name_problem)
     except LimitError:
@@ -464,7 +166,7 @@ def net_graph(
     context.frame.local_names = frozenset(assigned(definition.body))
     try:
         bind_net_arguments(context, definition, parameters)
-        context.execute(definition.body)
+        execute(context, definition.body)
     except LimitError:
         context.problems.raise_any()
     except WorkError as error:

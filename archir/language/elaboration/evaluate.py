@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, partial
 
@@ -14,9 +13,10 @@ from archir.diagrams.lifting import Excluded
 from archir.ir.op import OPS, Op
 from archir.ir.types import TensorType
 from archir.language.elaboration import equality, static
-from archir.language.elaboration.lists import Element, ListEvaluator
+from archir.language.elaboration.context import Context
+from archir.language.elaboration.lists import Element
 from archir.language.elaboration.module import Library, Module
-from archir.language.elaboration.network import is_tensor
+from archir.language.elaboration.network import add_node, is_tensor, merge_values, node_of, node_scope
 from archir.language.elaboration.values import POISON, UNBOUND, Builtin, Items, Operation, Tensor, kind, not_applied
 from archir.language.syntax import ast
 from archir.ops.activation import Power, Scale, Shift
@@ -24,297 +24,286 @@ from archir.ops.arithmetic import Add, Div, Mul, Sub
 from archir.ops.shape import Slice
 
 
-class ExpressionEvaluator(ListEvaluator):
-    """Evaluates expressions to values."""
-
-    def eval(self, tree: ast.Expr) -> Value:
-        """Evaluate an expression under the path condition; return POISON after an error."""
-        self.step(tree.span)
-        value: Value = getattr(self, _method(type(tree).__name__))(tree)
+# names
+def evaluate_name(context: Context, tree: ast.Name) -> Value:
+    """Evaluate a name: of a variable, definition, operation or built-in function."""
+    value = context.frame.env.get(tree.text)
+    if value is None and tree.text not in context.frame.env:
+        return look_up(context, tree, context.frame.module)
+    if not varies(value):
+        if value is UNBOUND:
+            return context.error("A0204", f"`{tree.text}` is not assigned here", tree.span)
         return value
 
-    # names
+    def check(leaf: Value) -> Value:
+        if leaf is UNBOUND:
+            raise RuleError(f"`{tree.text}` is not assigned here", code="A0204")
+        return leaf
 
-    def eval_name(self, tree: ast.Name) -> Value:
-        """Evaluate a name: of a variable, definition, operation or built-in function."""
-        value = self.frame.env.get(tree.text)
-        if value is None and tree.text not in self.frame.env:
-            return self.definition(tree, self.frame.module)
-        if not varies(value):
-            if value is UNBOUND:
-                return self.error("A0204", f"`{tree.text}` is not assigned here", tree.span)
-            return value
+    return context.checked(tree.span, check, value)
 
-        def check(leaf: Value) -> Value:
-            if leaf is UNBOUND:
-                raise RuleError(f"`{tree.text}` is not assigned here", code="A0204")
-            return leaf
 
-        return self.checked(tree.span, check, value)
+def look_up(context: Context, tree: ast.Name, module: Module) -> Value:
+    """Look up a name at the top level of a file: definition, import, operation or built-in function."""
+    name = tree.text
+    if name in module.names or name in module.imported:
+        return module.lookup(name)
+    op = OPS.find(name)
+    if op is not None and not op.internal:
+        return Operation(op)
+    if name in static.FUNCTIONS or name in static.FOLDS:
+        return Builtin(name)
+    if name in context.frame.local_names:
+        return context.error("A0204", f"`{name}` is used before it is assigned", tree.span)
+    if module.incomplete:
+        return POISON
+    from archir.language.elaboration.unknown_names import unknown_name
 
-    def definition(self, tree: ast.Name, module: Module) -> Value:
-        """Look up a name at the top level of a file: definition, import, operation or built-in function."""
-        name = tree.text
-        if name in module.names or name in module.imported:
-            return module.lookup(name)
-        op = OPS.find(name)
-        if op is not None and not op.internal:
-            return Operation(op)
-        if name in static.FUNCTIONS or name in static.FOLDS:
-            return Builtin(name)
-        if name in self.frame.local_names:
-            return self.error("A0204", f"`{name}` is used before it is assigned", tree.span)
-        if module.incomplete:
-            return POISON
-        from archir.language.elaboration.unknown_names import unknown_name
+    unknown = unknown_name(tree, visible_names(context, module), module)
+    return context.error(unknown.code, unknown.message, tree.span, unknown.hint)
 
-        unknown = unknown_name(tree, self.visible_names(module), module)
-        return self.error(unknown.code, unknown.message, tree.span, unknown.hint)
 
-    def visible_names(self, module: Module) -> Iterator[str]:
-        """Yield the names that can be used in the current frame."""
-        yield from (name for name, value in self.frame.env.items() if value is not UNBOUND)
-        yield from known_names(module)
+def visible_names(context: Context, module: Module) -> Iterator[str]:
+    """Yield the names that can be used in the current frame."""
+    yield from (name for name, value in context.frame.env.items() if value is not UNBOUND)
+    yield from known_names(module)
 
-    def eval_literal(self, tree: ast.Literal) -> Value:
-        """Return the value of a literal."""
-        return tree.value
 
-    # arithmetic and logic
+def evaluate_literal(context: Context, tree: ast.Literal) -> Value:
+    """Return the value of a literal."""
+    return tree.value
 
-    def eval_chain(self, tree: ast.Chain) -> Value:
-        """Evaluate a chain of arithmetic operators from left to right."""
-        value = self.eval(tree.first)
-        for op, operand in tree.links:
-            value = self.binary(op, value, self.eval(operand), tree.first.span.to(operand.span))
-        return value
 
-    def binary(self, op: str, a: Value, b: Value, span: Span) -> Value:
-        """Evaluate `a op b`, where each operand is a number or a tensor."""
-        if a is POISON or b is POISON:
-            return POISON
-        if not (is_tensor(a) or is_tensor(b)):
-            return self.lift(span, lambda x, y: static.binary(op, x, y), a, b)
-        return self.by_tensor_kind(partial(self._with_tensor, op, span), (a, b), span)
+# arithmetic and logic
+def evaluate_chain(context: Context, tree: ast.Chain) -> Value:
+    """Evaluate a chain of arithmetic operators from left to right."""
+    value = context.eval(tree.first)
+    for op, operand in tree.links:
+        value = apply_binary(context, op, value, context.eval(operand), tree.first.span.to(operand.span))
+    return value
 
-    def _with_tensor(self, op: str, span: Span, a: Value, b: Value) -> Value:
-        if not (is_tensor(a) or is_tensor(b)):
-            return self.binary(op, a, b, span)
-        if is_tensor(a) and is_tensor(b):
-            return self._elementwise(op, a, b, span)
-        tensor, number = (a, b) if is_tensor(a) else (b, a)
-        if op == "**" and is_tensor(a):
-            return self._power(tensor, self.lift(span, lambda x: _scalar_operand("+", x), number), span)
-        if op == "/" and is_tensor(b):
-            return self.binary("*", self._power(tensor, -1.0, span), number, span)
-        if op not in ("*", "+") and not (op in ("-", "/") and is_tensor(a)):
-            hint = "write `-x + 1` for `1 - x`" if op == "-" else None
-            return self.error("A0404", f"`{op}` does not work on {kind(a)} and {kind(b)}", span, hint)
-        amount = self.lift(span, lambda x: _scalar_operand(op, x), number)
-        node = self.node(tensor, span)
-        if node is None or amount is POISON:
-            return POISON
-        operation = Scale(amount) if op in ("*", "/") else Shift(amount)
-        return self.add(operation, (node,), span, self.node_scope(operation.name, False))
 
-    def _power(self, tensor: Value, exponent: Value, span: Span) -> Value:
-        node = self.node(tensor, span)
-        if node is None or exponent is POISON:
-            return POISON
-        return self.add(Power(exponent), (node,), span, self.node_scope(Power.name, False))
+def apply_binary(context: Context, op: str, a: Value, b: Value, span: Span) -> Value:
+    """Evaluate `a op b`, where each operand is a number or a tensor."""
+    if a is POISON or b is POISON:
+        return POISON
+    if not (is_tensor(a) or is_tensor(b)):
+        return context.lift(span, lambda x, y: static.binary(op, x, y), a, b)
+    return by_tensor_kind(context, partial(_apply_to_tensor, context, op, span), (a, b), span)
 
-    def by_tensor_kind(
-        self, rule: Callable[..., Value], values: Sequence[Value], span: Span, position: int = 0
-    ) -> Value:
-        """Apply a rule to values, separately for the choices under which a value is a tensor and those under which it
-        is not.
 
-        Each value before `position` is already known to be always a tensor or never one.
-        """
-        if position == len(values):
-            return rule(*values)
-        value = self.restricted(values[position])
-        if not varies(value) or len({type(leaf) is Tensor for leaf in leaves(value)}) < 2:
-            return self.by_tensor_kind(rule, values, span, position + 1)
+def _apply_to_tensor(context: Context, op: str, span: Span, a: Value, b: Value) -> Value:
+    if not (is_tensor(a) or is_tensor(b)):
+        return apply_binary(context, op, a, b, span)
+    if is_tensor(a) and is_tensor(b):
+        return _apply_elementwise(context, op, a, b, span)
+    tensor, number = (a, b) if is_tensor(a) else (b, a)
+    if op == "**" and is_tensor(a):
+        return _add_power(context, tensor, context.lift(span, lambda x: _scalar_operand("+", x), number), span)
+    if op == "/" and is_tensor(b):
+        return apply_binary(context, "*", _add_power(context, tensor, -1.0, span), number, span)
+    if op not in ("*", "+") and not (op in ("-", "/") and is_tensor(a)):
+        hint = "write `-x + 1` for `1 - x`" if op == "-" else None
+        return context.error("A0404", f"`{op}` does not work on {kind(a)} and {kind(b)}", span, hint)
+    amount = context.lift(span, lambda x: _scalar_operand(op, x), number)
+    node = node_of(context, tensor, span)
+    if node is None or amount is POISON:
+        return POISON
+    operation = Scale(amount) if op in ("*", "/") else Shift(amount)
+    return add_node(context, operation, (node,), span, node_scope(context, operation.name, False))
 
-        def in_branch() -> Value:
-            return self.by_tensor_kind(rule, [self.restricted(item) for item in values], span, position + 1)
 
-        return self.branch(self.lift(span, lambda leaf: type(leaf) is Tensor, value), in_branch, in_branch, span)
+def _add_power(context: Context, tensor: Value, exponent: Value, span: Span) -> Value:
+    node = node_of(context, tensor, span)
+    if node is None or exponent is POISON:
+        return POISON
+    return add_node(context, Power(exponent), (node,), span, node_scope(context, Power.name, False))
 
-    def _elementwise(self, op: str, a: Value, b: Value, span: Span) -> Value:
-        kinds: dict[str, type[Op]] = {"+": Add, "-": Sub, "*": Mul, "/": Div}
-        if op not in kinds:
-            return self.error(
-                "A0404", f"`{op}` does not work on two tensors", span, "tensors have `+`, `-`, `*` and `/`"
-            )
-        left, right = self.node(a, span), self.node(b, span)
-        if left is None or right is None:
-            return POISON
-        operation = kinds[op]()
-        return self.add(operation, (left, right), span, self.node_scope(operation.name, False))
 
-    def eval_signed(self, tree: ast.Signed) -> Value:
-        """Evaluate a signed operand; `-x` of a tensor multiplies it by -1."""
-        return self.by_tensor_kind(partial(self._signed, tree), [self.eval(tree.operand)], tree.span)
+def by_tensor_kind(
+    context: Context, rule: Callable[..., Value], values: Sequence[Value], span: Span, position: int = 0
+) -> Value:
+    """Apply a rule to values, separately for the choices under which a value is a tensor and those under which it
+    is not.
 
-    def _signed(self, tree: ast.Signed, value: Value) -> Value:
-        if is_tensor(value):
-            return value if tree.sign == "+" else self.binary("*", value, -1, tree.span)
-        return self.lift(tree.span, lambda x: static.sign(tree.sign, x), value)
+    Each value before `position` is already known to be always a tensor or never one.
+    """
+    if position == len(values):
+        return rule(*values)
+    value = context.restricted(values[position])
+    if not varies(value) or len({type(leaf) is Tensor for leaf in leaves(value)}) < 2:
+        return by_tensor_kind(context, rule, values, span, position + 1)
 
-    def eval_range(self, tree: ast.Range) -> Value:
-        """Evaluate a half-open range."""
-        return self.lift(tree.span, static.integer_range, self.eval(tree.start), self.eval(tree.stop))
+    def in_branch() -> Value:
+        return by_tensor_kind(context, rule, [context.restricted(item) for item in values], span, position + 1)
 
-    def eval_comparison(self, tree: ast.Comparison) -> Value:
-        """Evaluate a chain of comparisons such as `a < b <= c`; it is true if all of them are."""
-        result: Value = True
-        left, left_span = self.eval(tree.first), tree.first.span
-        for op, operand in tree.links:
-            right = self.eval(operand)
-            span = left_span.to(operand.span)
-            result = self.lift(span, _and, result, self.compare(op, left, right, span))
-            left, left_span = right, operand.span
-        return result
+    return evaluate_branches(
+        context, context.lift(span, lambda leaf: type(leaf) is Tensor, value), in_branch, in_branch, span
+    )
 
-    def compare(self, op: str, a: Value, b: Value, span: Span) -> Value:
-        """Evaluate one comparison. Reports A0311 if, for all outcomes, the kinds of the operands are never equal."""
-        if op not in equality.RULES:
-            return self.lift(span, lambda x, y: static.compare(op, x, y), a, b)
-        equal = self.lift(span, equality.RULES[op], a, b)
-        if equal is POISON:
-            return POISON
-        outcomes = set(leaves(self.restricted(equal)))
-        if outcomes == {None}:
-            return self.lift(span, lambda x, y: equality.raise_never_equal(op, x, y), a, b)
-        is_positive = op in ("==", "in")
-        return self.lift(span, lambda leaf: bool(leaf) is is_positive, equal)
 
-    def eval_not(self, tree: ast.Not) -> Value:
-        """Evaluate a negation."""
-        return self.lift(tree.span, lambda x: not x, self.condition(tree.operand))
-
-    def condition(self, tree: ast.Expr) -> Value:
-        """Evaluate an expression that must be a bool."""
-        return self.checked(tree.span, static.boolean, self.eval(tree))
-
-    def eval_logical(self, tree: ast.Logical) -> Value:
-        """Evaluate `and` or `or` with short-circuiting: operands after the deciding one are not evaluated."""
-        result: Value = tree.word == "and"
-        for operand in tree.operands:
-            undecided = result if tree.word == "and" else self.lift(tree.span, lambda x: not x, result)
-            if undecided is False or undecided is POISON:
-                return result
-            value = result
-            with self.under(undecided) as possible:
-                value = self.condition(operand) if possible else result
-            if value is POISON:
-                return POISON
-            result = if_else(undecided, value, result)
-        return result
-
-    def eval_if_else(self, tree: ast.IfElse) -> Value:
-        """Evaluate `a if condition else b`: one branch, or both if the condition depends on choices."""
-        condition = self.condition(tree.condition)
-        if condition is POISON:
-            return POISON
-        return self.branch(condition, lambda: self.eval(tree.then), lambda: self.eval(tree.orelse), tree.span)
-
-    def branch(self, condition: Value, then: Element, orelse: Element, span: Span) -> Value:
-        """Evaluate two branches under opposite conditions and merge their values; only one if the condition is
-        constant."""
-        condition = restrict(condition, self.guard)
-        if condition is True:
-            return then()
-        if condition is False:
-            return orelse()
-        values: dict[bool, Value] = {}
-        for holds, value in ((True, then), (False, orelse)):
-            with self.under(condition if holds else negate(condition)):
-                values[holds] = value()
-        if len(values) < 2:
-            return self.first_or_excluded(values.values())
-        return POISON if POISON in values.values() else self.merge(condition, values[True], values[False], span)
-
-    def first_or_excluded(self, values: Collection[Value]) -> Value:
-        """Return the first value. Raises Excluded if there is none because the stated constraints exclude all
-        alternatives."""
-        if not values:
-            raise Excluded
-        return next(iter(values))
-
-    # parts of values
-
-    def eval_index(self, tree: ast.Index) -> Value:
-        """Evaluate `items[position]`."""
-        value, position = self.eval(tree.value), self.eval(tree.position)
-        return self.lift(tree.span, static.index, value, position)
-
-    def eval_slice(self, tree: ast.Slice) -> Value:
-        """Evaluate `items[start:stop]`; for a tensor, slice its channels."""
-        value = self.eval(tree.value)
-        start, stop = (None if bound is None else self.eval(bound) for bound in (tree.start, tree.stop))
-        return self.by_tensor_kind(lambda here: self._sliced(tree, here, start, stop), [value], tree.span)
-
-    def _sliced(self, tree: ast.Slice, value: Value, start: Value, stop: Value) -> Value:
-        if not is_tensor(value):
-            return self.lift(tree.span, static.slice_items, value, start, stop)
-        start, stop = (
-            self.lift(tree.span, lambda x: x if x is None else static.integer(x, "a slice bound"), bound)
-            for bound in (start, stop)
+def _apply_elementwise(context: Context, op: str, a: Value, b: Value, span: Span) -> Value:
+    kinds: dict[str, type[Op]] = {"+": Add, "-": Sub, "*": Mul, "/": Div}
+    if op not in kinds:
+        return context.error(
+            "A0404", f"`{op}` does not work on two tensors", span, "tensors have `+`, `-`, `*` and `/`"
         )
-        node = self.node(value, tree.span)
-        if node is None or start is POISON or stop is POISON:
+    left, right = node_of(context, a, span), node_of(context, b, span)
+    if left is None or right is None:
+        return POISON
+    operation = kinds[op]()
+    return add_node(context, operation, (left, right), span, node_scope(context, operation.name, False))
+
+
+def evaluate_signed(context: Context, tree: ast.Signed) -> Value:
+    """Evaluate a signed operand; `-x` of a tensor multiplies it by -1."""
+    return by_tensor_kind(context, partial(_apply_sign, context, tree), [context.eval(tree.operand)], tree.span)
+
+
+def _apply_sign(context: Context, tree: ast.Signed, value: Value) -> Value:
+    if is_tensor(value):
+        return value if tree.sign == "+" else apply_binary(context, "*", value, -1, tree.span)
+    return context.lift(tree.span, lambda x: static.sign(tree.sign, x), value)
+
+
+def evaluate_range(context: Context, tree: ast.Range) -> Value:
+    """Evaluate a half-open range."""
+    return context.lift(tree.span, static.integer_range, context.eval(tree.start), context.eval(tree.stop))
+
+
+def evaluate_comparison(context: Context, tree: ast.Comparison) -> Value:
+    """Evaluate a chain of comparisons such as `a < b <= c`; it is true if all of them are."""
+    result: Value = True
+    left, left_span = context.eval(tree.first), tree.first.span
+    for op, operand in tree.links:
+        right = context.eval(operand)
+        span = left_span.to(operand.span)
+        result = context.lift(span, _and, result, apply_comparison(context, op, left, right, span))
+        left, left_span = right, operand.span
+    return result
+
+
+def apply_comparison(context: Context, op: str, a: Value, b: Value, span: Span) -> Value:
+    """Evaluate one comparison. Reports A0311 if, for all outcomes, the kinds of the operands are never equal."""
+    if op not in equality.RULES:
+        return context.lift(span, lambda x, y: static.compare(op, x, y), a, b)
+    equal = context.lift(span, equality.RULES[op], a, b)
+    if equal is POISON:
+        return POISON
+    outcomes = set(leaves(context.restricted(equal)))
+    if outcomes == {None}:
+        return context.lift(span, lambda x, y: equality.raise_never_equal(op, x, y), a, b)
+    is_positive = op in ("==", "in")
+    return context.lift(span, lambda leaf: bool(leaf) is is_positive, equal)
+
+
+def evaluate_not(context: Context, tree: ast.Not) -> Value:
+    """Evaluate a negation."""
+    return context.lift(tree.span, lambda x: not x, context.condition(tree.operand))
+
+
+def evaluate_logical(context: Context, tree: ast.Logical) -> Value:
+    """Evaluate `and` or `or` with short-circuiting: operands after the deciding one are not evaluated."""
+    result: Value = tree.word == "and"
+    for operand in tree.operands:
+        undecided = result if tree.word == "and" else context.lift(tree.span, lambda x: not x, result)
+        if undecided is False or undecided is POISON:
+            return result
+        value = result
+        with context.under(undecided) as possible:
+            value = context.condition(operand) if possible else result
+        if value is POISON:
             return POISON
-        return self.add(Slice(0 if start is None else start, stop), (node,), tree.span, self.node_scope("slice", False))
+        result = if_else(undecided, value, result)
+    return result
 
-    def eval_attribute(self, tree: ast.Attribute) -> Value:
-        """Evaluate `value.name`: a static property of a tensor, or a definition in an imported library."""
-        value = self.eval(tree.value)
-        if isinstance(value, Library):
-            if tree.name.text in value.module.names:
-                return value.module.names[tree.name.text]
-            if value.module.incomplete:
-                return POISON
-            hint = suggest(tree.name.text, value.module.names)
-            return self.error("A0201", f"the library has no `{tree.name}`", tree.name.span, hint)
 
-        def read(leaf: Value) -> Value:
-            if not isinstance(leaf, Tensor):
-                raise RuleError(f"{kind(leaf)} has no attributes", not_applied(leaf), "A0205")
-            if tree.name.text not in ATTRIBUTES:
-                from archir.language.elaboration.unknown_names import tensor_attribute_hint
+def evaluate_if_else(context: Context, tree: ast.IfElse) -> Value:
+    """Evaluate `a if condition else b`: one branch, or both if the condition depends on choices."""
+    condition = context.condition(tree.condition)
+    if condition is POISON:
+        return POISON
+    return evaluate_branches(
+        context, condition, lambda: context.eval(tree.then), lambda: context.eval(tree.orelse), tree.span
+    )
 
-                hint = tensor_attribute_hint(tree.name.text, ATTRIBUTES, self.frame.module)
-                raise RuleError(f"a tensor has no attribute `{tree.name}`", hint, "A0205")
-            return attribute(self.types[leaf.node], tree.name.text)
 
-        return self.restricted(self.lift(tree.name.span, read, value))
+def evaluate_branches(context: Context, condition: Value, then: Element, orelse: Element, span: Span) -> Value:
+    """Evaluate two branches under opposite conditions and merge their values; only one if the condition is
+    constant."""
+    condition = restrict(condition, context.guard)
+    if condition is True:
+        return then()
+    if condition is False:
+        return orelse()
+    values: dict[bool, Value] = {}
+    for holds, value in ((True, then), (False, orelse)):
+        with context.under(condition if holds else negate(condition)):
+            values[holds] = value()
+    if len(values) < 2:
+        return first_or_excluded(values.values())
+    return POISON if POISON in values.values() else merge_values(context, condition, values[True], values[False], span)
 
-    @abstractmethod
-    def eval_call(self, tree: ast.Call) -> Value:
-        """Evaluate a call."""
 
-    @abstractmethod
-    def eval_pipe(self, tree: ast.Pipe) -> Value:
-        """Evaluate a pipe."""
+def first_or_excluded(values: Collection[Value]) -> Value:
+    """Return the first value. Raises Excluded if there is none because the stated constraints exclude all
+    alternatives."""
+    if not values:
+        raise Excluded
+    return next(iter(values))
 
-    @abstractmethod
-    def eval_match(self, tree: ast.Match) -> Value:
-        """Evaluate a match."""
 
-    @abstractmethod
-    def eval_choose_value(self, tree: ast.ChooseValue) -> Value:
-        """Evaluate a choice among values."""
+# parts of values
+def evaluate_index(context: Context, tree: ast.Index) -> Value:
+    """Evaluate `items[position]`."""
+    value, position = context.eval(tree.value), context.eval(tree.position)
+    return context.lift(tree.span, static.index, value, position)
 
-    @abstractmethod
-    def eval_choose_one(self, tree: ast.ChooseOne) -> Value:
-        """Evaluate a choice among expressions."""
 
-    @abstractmethod
-    def eval_choose_subset(self, tree: ast.ChooseSubset) -> Value:
-        """Evaluate a choice of some items of a list."""
+def evaluate_slice(context: Context, tree: ast.Slice) -> Value:
+    """Evaluate `items[start:stop]`; for a tensor, slice its channels."""
+    value = context.eval(tree.value)
+    start, stop = (None if bound is None else context.eval(bound) for bound in (tree.start, tree.stop))
+    return by_tensor_kind(context, lambda here: _slice(context, tree, here, start, stop), [value], tree.span)
+
+
+def _slice(context: Context, tree: ast.Slice, value: Value, start: Value, stop: Value) -> Value:
+    if not is_tensor(value):
+        return context.lift(tree.span, static.slice_items, value, start, stop)
+    start, stop = (
+        context.lift(tree.span, lambda x: x if x is None else static.integer(x, "a slice bound"), bound)
+        for bound in (start, stop)
+    )
+    node = node_of(context, value, tree.span)
+    if node is None or start is POISON or stop is POISON:
+        return POISON
+    return add_node(
+        context, Slice(0 if start is None else start, stop), (node,), tree.span, node_scope(context, "slice", False)
+    )
+
+
+def evaluate_attribute(context: Context, tree: ast.Attribute) -> Value:
+    """Evaluate `value.name`: a static property of a tensor, or a definition in an imported library."""
+    value = context.eval(tree.value)
+    if isinstance(value, Library):
+        if tree.name.text in value.module.names:
+            return value.module.names[tree.name.text]
+        if value.module.incomplete:
+            return POISON
+        hint = suggest(tree.name.text, value.module.names)
+        return context.error("A0201", f"the library has no `{tree.name}`", tree.name.span, hint)
+
+    def read(leaf: Value) -> Value:
+        if not isinstance(leaf, Tensor):
+            raise RuleError(f"{kind(leaf)} has no attributes", not_applied(leaf), "A0205")
+        if tree.name.text not in ATTRIBUTES:
+            from archir.language.elaboration.unknown_names import tensor_attribute_hint
+
+            hint = tensor_attribute_hint(tree.name.text, ATTRIBUTES, context.frame.module)
+            raise RuleError(f"a tensor has no attribute `{tree.name}`", hint, "A0205")
+        return attribute(context.types[leaf.node], tree.name.text)
+
+    return context.restricted(context.lift(tree.name.span, read, value))
 
 
 @cache

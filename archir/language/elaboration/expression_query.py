@@ -18,7 +18,6 @@ from archir.language.elaboration.context import Context, Limits
 from archir.language.elaboration.elaborate import net_graph, relocated
 from archir.language.elaboration.files import Loader
 from archir.language.elaboration.module import Block
-from archir.language.elaboration.network import GraphBuilder
 from archir.language.elaboration.recursion import with_deep_recursion
 from archir.language.elaboration.values import Tensor, hoist_choices, kind, show
 from archir.language.syntax import ast
@@ -110,7 +109,6 @@ def _unmatched_brace(expression: str) -> int | None:
 def _describe(context: Context, value: Value) -> list[tuple[str, str, Value]]:
     """Return text, kind and condition for each possible value; the text of a tensor is its type, which may vary as
     well."""
-    assert isinstance(context, GraphBuilder)
     conditions: dict[tuple[str, str], Value] = {}
     for leaf, condition in leaf_conditions(hoist_choices(value)):
         if isinstance(leaf, Tensor):

@@ -1,12 +1,14 @@
-"""Calls in progress: call frames with their variables, and the scopes for the nodes that they add."""
+"""Calls in progress: call frames with their variables, the scopes for the nodes that they add, and cells."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 from archir.diagnostics.errors import Note, Span
-from archir.diagrams.diagram import Value
+from archir.diagrams.diagram import Choice, Diagram, Value
+from archir.ir.graph import NodeId
 from archir.language.elaboration.module import Block, Module
 
 
@@ -91,6 +93,46 @@ class Frame:
                 notes.append(Note(f"in `{frame.block.name}`, called at {frame.call_span}"))
             frame = frame.caller
         return place, _abridge(notes)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Nodes that a cell call added: those numbered `start` to `stop - 1`, below `scope`, with the argument nodes
+    `arguments`."""
+
+    start: NodeId
+    stop: NodeId
+    scope: str
+    arguments: tuple[NodeId, ...]
+    blocks: tuple[tuple[str, str], ...]
+    """Block calls inside the cell call: (path relative to the scope, block name)."""
+    selected: Mapping[NodeId, Diagram]
+    """Maps each recorded select node to the choice-dependent value that it implements."""
+    result: Value
+
+
+@dataclass
+class CellState:
+    """State of a cell during elaboration.
+
+    A cell is a block whose choices are shared by all of its calls: the first call makes the choices, and later calls
+    must make the same choices.
+    """
+
+    first: Span
+    """Span of the first call."""
+    what: str
+    """The cell's name in messages, such as "cell `c`"."""
+    guard: Value = True
+    """Condition under which the first call is evaluated."""
+    choices: dict[str, tuple[Choice, Value]] = field(default_factory=dict)
+    """Choices of the first call by path, each with the condition under which it is active."""
+    met: dict[str, Value] = field(default_factory=dict)
+    """Choices that the current call has made so far: maps each path to the condition of the choice."""
+    complete: bool = False
+    """True once the first call has ended, so that `choices` has all choices of the cell."""
+    calls: dict[Hashable, Recording] = field(default_factory=dict)
+    """Recorded nodes of earlier calls, by `call_key`."""
 
 
 def _abridge(notes: list[Note]) -> tuple[Note, ...]:

@@ -8,12 +8,12 @@ from archir.diagnostics.errors import fail
 from archir.diagnostics.hints import suggest
 from archir.diagrams.diagram import Value
 from archir.ir.value_io import MAX_NESTING
-from archir.language.elaboration.choose import ChoiceEvaluator
+from archir.language.elaboration.context import Context
 from archir.language.elaboration.values import MAX_BITS, Items
 from archir.language.syntax import ast
 
 
-def bind_net_arguments(context: ChoiceEvaluator, definition: ast.Definition, arguments: dict[str, Value]) -> None:
+def bind_net_arguments(context: Context, definition: ast.Definition, arguments: dict[str, Value]) -> None:
     """Bind the parameters of a net to the given arguments or to their defaults.
 
     Reports unknown parameters (A0203) and missing arguments (A0207). Raises ArchError (A1202) for Python values

@@ -34,265 +34,265 @@ def _type_of(types: LazyTypes, tensor: Tensor) -> TensorType:
     return types[tensor.node]
 
 
-class GraphBuilder(Context):
-    """Adds nodes to the graph, and converts choice-dependent tensors to `select` nodes."""
+def add_node(context: Context, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
+    """Add a node and return its tensor.
 
-    def start(self) -> None:
-        """Initialise the state of graph construction."""
-        self.types = LazyTypes()
-        self.select_nodes: dict[Diagram, NodeId] = {}
-        """Maps each choice-dependent value to the `select` node that implements it."""
-        self._weight_owners: dict[str, NodeId] = {}
-        """Maps each scope to the first node with weights in that scope."""
-        self.valid_if_required: set[NodeId] = set()
-        """Nodes whose types are valid only for architectures that satisfy the constraints."""
-        self._type_cache: dict[tuple[Op, tuple[TensorType, ...], Value], tuple[TensorType, bool]] = {}
+    If type inference fails, the error is reported. The result is then POISON or, with `limits.guess`, a tensor of a
+    guessed type if possible.
+    """
+    context.step(span)
+    if len(context.graph) >= context.limits.nodes:
+        too_many_nodes(context, span)
+    try:
+        type_, if_required = _infer_type(context, op, tuple([context.types[operand] for operand in operands]))
+    except RuleError as error:
+        from archir.language.elaboration.provenance import size_source_notes
 
-    def add(self, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
-        """Add a node and return its tensor.
+        size_notes = (
+            size_source_notes(context.graph, context.types, operands, error) if "shapes differ" in error.message else ()
+        )
+        poison = context.report_rule_error(error, span, f"{op.name}: ", size_notes)
+        return _add_guessed(context, op, operands, span, scope) if context.limits.guess else poison
+    if not _check_lookups(context, op, operands, span):
+        return POISON
+    number = append_node(context, Node(op, context.frame.user_span(span), scope), operands, context.guard)
+    context.types[number] = type_
+    if if_required:
+        context.valid_if_required.add(number)
+    if type(op).weights is not Op.weights and context.weight_owners.setdefault(scope, number) != number:
+        return _check_shared_weights(context, number, context.weight_owners[scope], span)
+    return Tensor(number)
 
-        If type inference fails, the error is reported. The result is then POISON or, with `limits.guess`, a tensor of a
-        guessed type if possible.
-        """
-        self.step(span)
-        if len(self.graph) >= self.limits.nodes:
-            self.too_many_nodes(span)
-        try:
-            type_, if_required = self._infer(op, tuple([self.types[operand] for operand in operands]))
-        except RuleError as error:
-            from archir.language.elaboration.provenance import size_source_notes
 
-            size_notes = (
-                size_source_notes(self.graph, self.types, operands, error) if "shapes differ" in error.message else ()
-            )
-            poison = self.report_rule_error(error, span, f"{op.name}: ", size_notes)
-            return self._add_guessed(op, operands, span, scope) if self.limits.guess else poison
-        if not _check_lookups(self, op, operands, span):
-            return POISON
-        number = self.append(Node(op, self.frame.user_span(span), scope), operands, self.guard)
-        self.types[number] = type_
-        if if_required:
-            self.valid_if_required.add(number)
-        if type(op).weights is not Op.weights and self._weight_owners.setdefault(scope, number) != number:
-            return self._check_shared_weights(number, self._weight_owners[scope], span)
-        return Tensor(number)
+def _add_guessed(context: Context, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
+    """Add a node although its operands have a type error; it gets the type of the first operand.
 
-    def _add_guessed(self, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
-        """Add a node although its operands have a type error; it gets the type of the first operand.
+    Returns POISON if the ranks of the operands differ.
+    """
+    if not operands or type(op).ties is not Op.ties or len({context.types[operand].rank for operand in operands}) > 1:
+        return POISON
+    number = append_node(context, Node(op, context.frame.user_span(span), scope), operands, context.guard)
+    context.types[number] = context.types[operands[0]]
+    return Tensor(number)
 
-        Returns POISON if the ranks of the operands differ.
-        """
-        if not operands or type(op).ties is not Op.ties or len({self.types[operand].rank for operand in operands}) > 1:
-            return POISON
-        number = self.append(Node(op, self.frame.user_span(span), scope), operands, self.guard)
-        self.types[number] = self.types[operands[0]]
-        return Tensor(number)
 
-    def _check_shared_weights(self, number: NodeId, other: NodeId, span: Span) -> Value:
-        """Return the tensor of node `number`, which shares the weights of `other`.
+def _check_shared_weights(context: Context, number: NodeId, other: NodeId, span: Span) -> Value:
+    """Return the tensor of node `number`, which shares the weights of `other`.
 
-        Reports an error and returns POISON if their weight shapes differ for choices under which both nodes exist.
-        """
+    Reports an error and returns POISON if their weight shapes differ for choices under which both nodes exist.
+    """
 
-        def shapes(of: NodeId) -> Value:
-            op, operands = self.graph[of].op, [self.types[operand] for operand in self.graph.operands(of)]
-            return lift_rule(
-                weight_shapes, op, operands, self.graph.creation_conditions[of], self.assumptions, resolve_shapes
-            )
-
-        def compare(shapes_here: Value, shapes_there: Value) -> int:
-            if shapes_here != shapes_there:
-                text = (
-                    f"the shared weights `{self.graph[number].scope}` would be {_shapes_text(shapes_here)} here "
-                    f"and {_shapes_text(shapes_there)} in another call"
-                )
-                raise RuleError(text, code="A0409")
-            return number
-
-        both_exist = conjoin(self.graph.creation_conditions[number], self.graph.creation_conditions[other])
-        if both_exist is False:
-            return Tensor(number)
-        try:
-            lift(compare, shapes(number), shapes(other), under=both_exist, assumptions=self.assumptions)
-        except RuleError as error:
-            return self.report_rule_error(error, span, f"{self.graph[number].op.name}: ")
-        return Tensor(number)
-
-    def _infer(self, op: Op, types: tuple[TensorType, ...]) -> tuple[TensorType, bool]:
-        """Return the type of a node's result, and whether it is valid only for architectures that satisfy the
-        constraints.
-
-        Results are cached because networks are repetitive.
-        """
-        is_constant = not (op.varying_attributes or any(x.is_varying for x in types))
-        cache_key = (
-            op,
-            types,
-            True if is_constant else self.guard,
-        )  # types without choices do not depend on the condition
-        if cache_key not in self._type_cache:
-            try:
-                self._type_cache[cache_key] = infer_op(op, types, self.guard), False
-            except RuleError:
-                if not self.assumptions:
-                    raise
-                if_required = infer_op(op, types, self.guard, None, self.assumptions), True
-                if is_constant:
-                    return if_required
-                self._type_cache[cache_key] = if_required
-        return self._type_cache[cache_key]
-
-    def too_many_nodes(self, span: Span) -> None:
-        """Report A0601, the graph is too large, and end elaboration."""
-        self.abort(
-            "A0601", f"the graph has more than {self.limits.nodes} nodes", span, "raise the limit with --max-work UNITS"
+    def shapes(of: NodeId) -> Value:
+        op, operands = context.graph[of].op, [context.types[operand] for operand in context.graph.operands(of)]
+        return lift_rule(
+            weight_shapes, op, operands, context.graph.creation_conditions[of], context.assumptions, resolve_shapes
         )
 
-    def append(self, node: Node, operands: tuple[NodeId, ...], path: Value, work: int = NODE_WORK) -> NodeId:
-        """Append a node that exists under the condition `path`, without type inference; return its number."""
-        number = self.graph.add(node, *operands)
-        self.graph.creation_conditions[number] = path
-        self.budget.left -= work  # checked by the next `step`
+    def compare(shapes_here: Value, shapes_there: Value) -> int:
+        if shapes_here != shapes_there:
+            text = (
+                f"the shared weights `{context.graph[number].scope}` would be {_shapes_text(shapes_here)} here "
+                f"and {_shapes_text(shapes_there)} in another call"
+            )
+            raise RuleError(text, code="A0409")
         return number
 
-    def node(self, value: Value, span: Span, what: str = "this") -> NodeId | None:
-        """Return the node of a tensor, adding `select` nodes if the tensor depends on choices; None after an error."""
-        value = self.restricted(value)
+    both_exist = conjoin(context.graph.creation_conditions[number], context.graph.creation_conditions[other])
+    if both_exist is False:
+        return Tensor(number)
+    try:
+        lift(compare, shapes(number), shapes(other), under=both_exist, assumptions=context.assumptions)
+    except RuleError as error:
+        return context.report_rule_error(error, span, f"{context.graph[number].op.name}: ")
+    return Tensor(number)
+
+
+def _infer_type(context: Context, op: Op, types: tuple[TensorType, ...]) -> tuple[TensorType, bool]:
+    """Return the type of a node's result, and whether it is valid only for architectures that satisfy the
+    constraints.
+
+    Results are cached because networks are repetitive.
+    """
+    is_constant = not (op.varying_attributes or any(x.is_varying for x in types))
+    cache_key = (
+        op,
+        types,
+        True if is_constant else context.guard,
+    )  # types without choices do not depend on the condition
+    if cache_key not in context.type_cache:
+        try:
+            context.type_cache[cache_key] = infer_op(op, types, context.guard), False
+        except RuleError:
+            if not context.assumptions:
+                raise
+            if_required = infer_op(op, types, context.guard, None, context.assumptions), True
+            if is_constant:
+                return if_required
+            context.type_cache[cache_key] = if_required
+    return context.type_cache[cache_key]
+
+
+def too_many_nodes(context: Context, span: Span) -> None:
+    """Report A0601, the graph is too large, and end elaboration."""
+    context.abort(
+        "A0601", f"the graph has more than {context.limits.nodes} nodes", span, "raise the limit with --max-work UNITS"
+    )
+
+
+def append_node(
+    context: Context, node: Node, operands: tuple[NodeId, ...], path: Value, work: int = NODE_WORK
+) -> NodeId:
+    """Append a node that exists under the condition `path`, without type inference; return its number."""
+    number = context.graph.add(node, *operands)
+    context.graph.creation_conditions[number] = path
+    context.budget.left -= work  # checked by the next `step`
+    return number
+
+
+def node_of(context: Context, value: Value, span: Span, what: str = "this") -> NodeId | None:
+    """Return the node of a tensor, adding `select` nodes if the tensor depends on choices; None after an error."""
+    value = context.restricted(value)
+    if value is POISON:
+        return None
+    if type(value) is Tensor:
+        return value.node
+
+    def check(leaf: Value) -> Value:
+        if leaf is UNBOUND:
+            raise RuleError(f"{what} is not assigned here", code="A0204")
+        if type(leaf) is not Tensor:
+            raise RuleError(f"{what} must be a tensor, got {kind(leaf)}", not_applied(leaf), "A0404")
+        return leaf
+
+    if not all(type(leaf) is Tensor for leaf in leaves(value)):
+        value = context.lift(span, check, value)
         if value is POISON:
             return None
-        if type(value) is Tensor:
-            return value.node
-
-        def check(leaf: Value) -> Value:
-            if leaf is UNBOUND:
-                raise RuleError(f"{what} is not assigned here", code="A0204")
-            if type(leaf) is not Tensor:
-                raise RuleError(f"{what} must be a tensor, got {kind(leaf)}", not_applied(leaf), "A0404")
-            return leaf
-
-        if not all(type(leaf) is Tensor for leaf in leaves(value)):
-            value = self.lift(span, check, value)
-            if value is POISON:
-                return None
-        try:
-            return self._select(value, span)
-        except RuleError as error:
-            self.report_rule_error(error, span)
-            return None
-
-    def _select(self, value: Value, span: Span) -> NodeId:
-        number = self._select_node(value, span)
-        _ = self.types[number]  # infers the type, to raise its errors here
-        return number
-
-    def _select_node(self, value: Value, span: Span) -> NodeId:
-        """Return the node of a tensor, adding `select` nodes if the tensor depends on choices.
-
-        The type of a select node is inferred when the type is first read, because those of nested select nodes may
-        never be needed.
-        """
-        if type(value) is Tensor:
-            return value.node
-        if value not in self.select_nodes:
-            choice: Choice = value.choice
-            operands = [self._select_node(branch, span) for branch in value.branches]
-            distinct = list(dict.fromkeys(operands))
-            if len(distinct) == 1:
-                return distinct[0]
-            op = Select(choice.path, tuple(distinct.index(operand) for operand in operands))
-            self._check_mergeable(value, distinct)
-            node = Node(op, self.frame.user_span(span), choice.path)
-            number = self.select_nodes[value] = self.append(node, tuple(distinct), True)
-            self.types.defer(number, partial(join_types, value, partial(_type_of, self.types)))
-        return self.select_nodes[value]
-
-    def merge(self, condition: Value, then: Value, orelse: Value, span: Span) -> Value:
-        """Return the value that is `then` where the condition holds and `orelse` elsewhere.
-
-        Tensors that depend on choices other than those of the condition become select nodes first. This keeps
-        diagrams small and nests the select nodes as in the program.
-        """
-        kept_choices = set(support(condition))
-        then, orelse = (self.collapse(value, kept_choices, span) for value in (then, orelse))
-        return if_else(condition, then, orelse)
-
-    def collapse(self, value: Value, kept_choices: set[Choice], span: Span) -> Value:
-        """Replace a choice-dependent tensor by a single select node.
-
-        Two kinds of values are returned unchanged: values that are not tensors for all outcomes, and tensors that
-        depend on a single choice that is in `kept_choices`.
-        """
-        if not varies(value):
-            return value
-        depends = support(value)
-        if len(depends) == 1 and depends[0] in kept_choices:
-            return value
-        if not all(type(leaf) is Tensor for leaf in leaves(value)):
-            return value
-        return Tensor(self._select(value, span))
-
-    def _check_mergeable(self, value: Diagram, nodes: list[NodeId]) -> None:
-        """Raise RuleError unless all alternatives have the same rank and element type."""
-        try:
-            require_mergeable([self.types[first_leaf(branch).node] for branch in value.branches])
-            return
-        except RuleError:
-            pass
-        try:
-            require_mergeable([self.types[node] for node in nodes])
-        except RuleError as error:
-            raise RuleError(f"`{value.choice.path}`: {error.message}", error.hint, error.code) from None
-
-    def node_scope(self, name: str, in_scope: bool) -> str:
-        """Return the scope for a new node.
-
-        If `in_scope` is set and the current scope is still empty, this is the current scope itself; otherwise it is a
-        new component below the current scope.
-        """
-        if in_scope and not self.scope.used:
-            return self.scope.path
-        child: Scope = self.scope.child(name)
-        return child.path
+    try:
+        return _select_checked(context, value, span)
+    except RuleError as error:
+        context.report_rule_error(error, span)
+        return None
 
 
-def _check_lookups(network: GraphBuilder, op: Op, operands: tuple[NodeId, ...], span: Span) -> bool:
+def _select_checked(context: Context, value: Value, span: Span) -> NodeId:
+    number = _select_node(context, value, span)
+    _ = context.types[number]  # infers the type, to raise its errors here
+    return number
+
+
+def _select_node(context: Context, value: Value, span: Span) -> NodeId:
+    """Return the node of a tensor, adding `select` nodes if the tensor depends on choices.
+
+    The type of a select node is inferred when the type is first read, because those of nested select nodes may
+    never be needed.
+    """
+    if type(value) is Tensor:
+        return value.node
+    if value not in context.select_nodes:
+        choice: Choice = value.choice
+        operands = [_select_node(context, branch, span) for branch in value.branches]
+        distinct = list(dict.fromkeys(operands))
+        if len(distinct) == 1:
+            return distinct[0]
+        op = Select(choice.path, tuple(distinct.index(operand) for operand in operands))
+        _check_mergeable(context, value, distinct)
+        node = Node(op, context.frame.user_span(span), choice.path)
+        number = context.select_nodes[value] = append_node(context, node, tuple(distinct), True)
+        context.types.defer(number, partial(join_types, value, partial(_type_of, context.types)))
+    return context.select_nodes[value]
+
+
+def merge_values(context: Context, condition: Value, then: Value, orelse: Value, span: Span) -> Value:
+    """Return the value that is `then` where the condition holds and `orelse` elsewhere.
+
+    Tensors that depend on choices other than those of the condition become select nodes first. This keeps
+    diagrams small and nests the select nodes as in the program.
+    """
+    kept_choices = set(support(condition))
+    then, orelse = (collapse_tensor(context, value, kept_choices, span) for value in (then, orelse))
+    return if_else(condition, then, orelse)
+
+
+def collapse_tensor(context: Context, value: Value, kept_choices: set[Choice], span: Span) -> Value:
+    """Replace a choice-dependent tensor by a single select node.
+
+    Two kinds of values are returned unchanged: values that are not tensors for all outcomes, and tensors that
+    depend on a single choice that is in `kept_choices`.
+    """
+    if not varies(value):
+        return value
+    depends = support(value)
+    if len(depends) == 1 and depends[0] in kept_choices:
+        return value
+    if not all(type(leaf) is Tensor for leaf in leaves(value)):
+        return value
+    return Tensor(_select_checked(context, value, span))
+
+
+def _check_mergeable(context: Context, value: Diagram, nodes: list[NodeId]) -> None:
+    """Raise RuleError unless all alternatives have the same rank and element type."""
+    try:
+        require_mergeable([context.types[first_leaf(branch).node] for branch in value.branches])
+        return
+    except RuleError:
+        pass
+    try:
+        require_mergeable([context.types[node] for node in nodes])
+    except RuleError as error:
+        raise RuleError(f"`{value.choice.path}`: {error.message}", error.hint, error.code) from None
+
+
+def node_scope(context: Context, name: str, in_scope: bool) -> str:
+    """Return the scope for a new node.
+
+    If `in_scope` is set and the current scope is still empty, this is the current scope itself; otherwise it is a
+    new component below the current scope.
+    """
+    if in_scope and not context.scope.used:
+        return context.scope.path
+    child: Scope = context.scope.child(name)
+    return child.path
+
+
+def _check_lookups(context: Context, op: Op, operands: tuple[NodeId, ...], span: Span) -> bool:
     """Check that table indices which the program itself computes are in range for all choices.
 
     Reports an error and returns False if some index may be out of range.
     """
     if type(op).limits is Op.limits:
         return True
-    types = [network.types[operand] for operand in operands]
-    guard, assumptions = network.guard, network.assumptions
+    types = [context.types[operand] for operand in operands]
+    guard, assumptions = context.guard, context.assumptions
     for position, operand in enumerate(operands):
-        for source in _integer_sources(network, operand):
-            source_op = network.graph[source].op
+        for source in _integer_sources(context, operand):
+            source_op = context.graph[source].op
             try:
                 limit = lift_rule(
                     lambda op, *types, position=position: op.limits(*types)[position], op, types, guard, assumptions
                 )
-                types_around = [network.types[number] for number in (source, *network.graph.operands(source))]
+                types_around = [context.types[number] for number in (source, *context.graph.operands(source))]
                 integers = lift_rule(lambda op, *types: op.between(*types), source_op, types_around, guard, assumptions)
                 lift(_check_range, limit, integers, under=guard, assumptions=assumptions)
             except RuleError as error:
-                network.report_rule_error(error, span, f"{op.name}: ")
+                context.report_rule_error(error, span, f"{op.name}: ")
                 return False
     return True
 
 
-def _integer_sources(network: GraphBuilder, number: NodeId) -> Iterator[NodeId]:
+def _integer_sources(context: Context, number: NodeId) -> Iterator[NodeId]:
     """Yield the nodes from which a node's integers come, looking through select nodes."""
     seen, stack = set(), [number]
     while stack:
         node = stack.pop()
-        if node in seen or network.types[node].is_floating:
+        if node in seen or context.types[node].is_floating:
             continue
         seen.add(node)
-        op = network.graph[node].op
+        op = context.graph[node].op
         if type(op).between is not Op.between:
             yield node
         elif isinstance(op, Select):
-            stack += network.graph.operands(node)
+            stack += context.graph.operands(node)
 
 
 def _check_range(limit: int | None, integers: tuple[int, int] | None) -> bool:

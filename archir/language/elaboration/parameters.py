@@ -7,8 +7,9 @@ from contextlib import suppress
 from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.work import work_budget
 from archir.diagrams.diagram import Value
-from archir.language.elaboration.context import LimitError, Limits
-from archir.language.elaboration.elaborate import Elaborator
+from archir.language.elaboration.context import Context, LimitError, Limits
+from archir.language.elaboration.elaborate import evaluate_constants
+from archir.language.elaboration.evaluators import EVALUATORS
 from archir.language.elaboration.files import Loader
 
 
@@ -28,9 +29,9 @@ def parse_parameter(text: str) -> tuple[str, Value]:
         with work_budget():
             loader = Loader(None)
             module = loader.load(f"const value = {value_text}", "-p", None)
-            context = Elaborator(Limits(), module, name, loader)
+            context = Context(Limits(), module, name, loader, EVALUATORS)
             with suppress(LimitError):
-                context.constants(module)
+                evaluate_constants(context, module)
         context.problems.raise_any()
     except ArchError as error:
         raise fail("A1202", f"`{value_text}` is not a value: {error.diagnostics[0].message}") from None

@@ -12,9 +12,12 @@ from archir.data.inputs import sample_shapes
 from archir.ir.graph import Graph
 from archir.passes.resize import with_input_sizes
 from archir.recipes.recipe import Phase
+from archir.utils.seeds import derive_seed
+from archir_torch.data import Split
 from archir_torch.objectives import CombinedObjective, Objective, create, task
 from archir_torch.objectives.task import EVAL_BATCH, Call, as_held_out, as_validation
 from archir_torch.search.job import Job
+from archir_torch.training import distributed
 from archir_torch.training.feed import Feed
 
 __all__ = ["EVAL_BATCH", "Call", "Task", "as_held_out", "as_validation", "objective_of"]
@@ -35,6 +38,18 @@ class Task(task.Task):
             objective, with_input_sizes(graph, sample_shapes(job.space.graph)), job.data, job.seed
         )
         super().__init__(objective, tuple(self.graph.outputs), seed=job.seed, device=job.device)
+
+    def feed(self, samples: Split, purpose: str) -> Feed:
+        """Return the augmented training batches of some samples, in an order that depends on the job's seed and the
+        `purpose`."""
+        phase, data = self.job.phase, self.job.phase.data
+        assert data is not None
+        rank, size = distributed.world()
+        return Feed(
+            samples, phase.training.batch, seed=derive_seed(self.job.seed, purpose),
+            augment=phase.augment or data.augment, device=self.job.device, rank=rank, world=size,
+            classes=len(self.job.data.classes),
+        )  # fmt: skip
 
     def sample_inputs(self, feed: Feed) -> Sequence[Tensor]:
         """Return typical network inputs of one forward pass.

@@ -21,7 +21,6 @@ from archir.recipes.open_choices import fix_choices, open_paths
 from archir.recipes.recipe import Derive, Phase
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
-from archir.utils.seeds import derive_seed
 from archir.utils.settings import Count, Finite, ListAsTuple, NonNegative, Path, Positive, Settings
 from archir_torch.lowering.generators import seeded_generator
 from archir_torch.lowering.precision import full_precision
@@ -36,10 +35,9 @@ from archir_torch.strategies.unrolled import unrolled_gradient
 from archir_torch.supernet.mixture import MixedNetwork
 from archir_torch.supernet.step_timing import Output
 from archir_torch.supernet.tuning import Plan, lower_with_plan, tuned
-from archir_torch.training import distributed
 from archir_torch.training.checkpoint_state import State
 from archir_torch.training.drop_path import DropPaths
-from archir_torch.training.feed import Batch, Feed
+from archir_torch.training.feed import Batch
 from archir_torch.training.kernels import StepWorkload, with_kernels
 from archir_torch.training.learner import Learner, can_replay
 from archir_torch.training.norms import synchronise
@@ -230,19 +228,8 @@ class Relaxed:
 
     def _create_feeds(self, job: Job) -> None:
         """Create two feeds, for weights and for architecture parameters, each with one half of the training data."""
-        rank, size = distributed.world()
-        settings = job.phase.data
-        assert settings is not None
         weight_half, self.validation = job.data.halves()
-        augment = job.phase.augment or settings.augment
-
-        def feed(split: object, name: str) -> Feed:
-            return Feed(
-                split, job.phase.training.batch, seed=derive_seed(job.seed, name), augment=augment, device=job.device,  # type: ignore[arg-type]
-                rank=rank, world=size, classes=len(job.data.classes),
-            )  # fmt: skip
-
-        self.feed, self.alpha_feed = feed(weight_half, "weights"), feed(self.validation, "alphas")
+        self.feed, self.alpha_feed = self.task.feed(weight_half, "weights"), self.task.feed(self.validation, "alphas")
 
     # training steps
 

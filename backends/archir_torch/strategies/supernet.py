@@ -26,9 +26,8 @@ from archir_torch.search.job import Job, Outcome
 from archir_torch.search.task import Task, as_validation
 from archir_torch.supernet import Sharing, SuperNetwork, extract
 from archir_torch.supernet.step_timing import Output
-from archir_torch.training import distributed
 from archir_torch.training.checkpoint_state import State
-from archir_torch.training.feed import Batch, Feed
+from archir_torch.training.feed import Batch
 from archir_torch.training.kernels import StepWorkload, with_kernels
 from archir_torch.training.learner import Learner
 from archir_torch.training.norms import freeze, synchronise
@@ -82,14 +81,8 @@ class Supernet(ABC):
             freeze(self.module)
         elif training.sync_norms:
             synchronise(self.module)
-        rank, size = distributed.world()
-        settings = phase.data
-        assert settings is not None
         weight_half, self.validation = job.data.halves()
-        self.feed = Feed(
-            weight_half, training.batch, seed=derive_seed(job.seed, "train"), augment=phase.augment or settings.augment,
-            device=job.device, rank=rank, world=size, classes=len(job.data.classes),
-        )  # fmt: skip
+        self.feed = self.task.feed(weight_half, "train")
         self.steps = self.feed.steps
         decay = {} if self.decay_scope == "all" else {"weight_decay": 0.0}
         self.learner = Learner(

@@ -11,7 +11,6 @@ from archir.passes.expose import expose
 from archir.recipes.open_choices import fixed_architecture
 from archir.recipes.recipe import Phase
 from archir.spaces.space import Space
-from archir.utils.seeds import derive_seed
 from archir.utils.settings import Count, Path, Settings
 from archir_torch.lowering.generators import seeded_generator
 from archir_torch.lowering.module import Network, lower
@@ -20,10 +19,8 @@ from archir_torch.reuse.start import order_start_weights
 from archir_torch.search.inheritance import copy_matching, inherited_weights
 from archir_torch.search.job import Job, Outcome, strategy
 from archir_torch.search.task import Task, as_held_out
-from archir_torch.training import distributed
 from archir_torch.training.checkpoint_state import State
 from archir_torch.training.drop_path import DropPaths
-from archir_torch.training.feed import Feed
 from archir_torch.training.kernels import StepWorkload, with_kernels
 from archir_torch.training.learner import Learner, can_replay
 from archir_torch.training.norms import freeze, synchronise
@@ -70,14 +67,7 @@ class Train:
             synchronise(self.module)
         if training.sharding == "full":
             self._shard()
-        rank, size = distributed.world()
-        settings = phase.data
-        assert settings is not None
-        self.feed = Feed(
-            job.data.train, training.batch, seed=derive_seed(job.seed, "train"),
-            augment=phase.augment or settings.augment,
-            device=job.device, rank=rank, world=size, classes=len(job.data.classes),
-        )  # fmt: skip
+        self.feed = self.task.feed(job.data.train, "train")
         self.steps = self.feed.steps
         self.learner = Learner(
             self.module, phase.weights, epochs=self.epochs, steps=self.steps, precision=training.precision,

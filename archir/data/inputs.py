@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from archir.backends.input_ranges import ranged_inputs
+from archir.data.resizing import Resizing
 from archir.diagnostics.errors import ArchError, Span, fail
 from archir.diagrams.diagram import leaves, varies
 from archir.ir.graph import Graph
@@ -20,6 +21,8 @@ class Input:
     name: str
     type: TensorType
     span: Span | None = None
+    resizing: Resizing = field(default_factory=Resizing)
+    """How images are resized to the type."""
 
     @property
     def is_image(self) -> bool:

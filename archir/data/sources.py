@@ -156,7 +156,7 @@ def _by_input_name(arrays: Mapping[str, Raw], inputs: Inputs, source_name: str) 
 
 def _fit_array(array: Raw, net_input: Input, source_name: str) -> Raw:
     if isinstance(array, EncodedImages):
-        return array
+        return replace(array, resizing=net_input.resizing)
     if net_input.is_image:
         return _fit_images(array, net_input, source_name)
     shape = net_input.type.shape

@@ -12,6 +12,7 @@ from typing import Any
 from archir.data.sources import origin
 from archir.diagnostics.errors import ArchError, Diagnostic, Span, fail, join_names
 from archir.diagrams.diagram import Choice
+from archir.recipes.augmentation import find_augmentation
 from archir.recipes.derivation import check_nonempty
 from archir.recipes.open_choices import (
     fix_choices,
@@ -24,7 +25,6 @@ from archir.recipes.open_choices import (
 from archir.recipes.parsing import RecipeFile
 from archir.recipes.recipe import Phase, Recipe
 from archir.recipes.strategies import Mistakes, Strategies, StrategyKind
-from archir.recipes.training import find_augmentation
 from archir.recipes.trials import TrialOptions
 from archir.search.near_bounds import CostBounds, upper_bounds
 from archir.spaces.space import Space

@@ -13,8 +13,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from archir.data.resizing import Interpolation, Resizing
 from archir.diagnostics.work import MAX_COUNT, MAX_THREADS
-from archir.recipes.training import Augment, Optimizer, Training
+from archir.recipes.augmentation import Augment
+from archir.recipes.training import Optimizer, Training
 from archir.utils.settings import Amount, Count, ListAsTuple, Seed, Settings
 
 NAME = r"^[A-Za-z0-9][\w-]*$"
@@ -30,7 +32,18 @@ class DataSettings(Settings):
     """Number of classes to keep; they are sampled with the seed."""
     weights: float = Field(default=0.5, gt=0, lt=1)
     """Fraction of the training samples on which a search trains weights; the rest select architectures."""
+    center_crop: float = Field(default=1.0, ge=0.1, le=1)
+    """Share of the shorter side of an image that the net sees, at the centre; the rest is cut off.
+
+    ImageNet's usual evaluation is 0.875: of an image with a shorter side of 256 pixels, 224 x 224.
+    """
+    interpolation: Interpolation = "bilinear"
     augment: Augment = Augment()
+
+    @property
+    def resizing(self) -> Resizing:
+        """How images are resized to the net's input."""
+        return Resizing(self.center_crop, self.interpolation)
 
 
 def is_external(name: str) -> bool:

@@ -1,26 +1,18 @@
-"""Training settings of recipes and commands: optimizer, augmentation, and schedule."""
+"""Training settings of recipes and commands: optimizer and schedule."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from archir.diagnostics.errors import fail
-from archir.plugins.registry import Registry
 from archir.utils.settings import (
-    Amount,
     Count,
     ListAsTuple,
     NonNegative,
     Positive,
     Seed,
     Settings,
-    SpanOf,
-    no_span,
-    parse_settings,
 )
 
 MAX_LR = 1000.0
@@ -52,69 +44,6 @@ class Optimizer(Settings):
     warmup_epochs: NonNegative = 0.0
     milestones: Annotated[tuple[NonNegative, ...], ListAsTuple] = ()
     gamma: Positive = 0.1
-
-
-@dataclass(frozen=True)
-class Augmentation:
-    """Registered augmentation: its options class, and the function `apply(images, drawn, options)`.
-
-    `drawn` are random numbers in [0, 1], `draws` per image: [n, draws].
-    """
-
-    options: type[Settings]
-    apply: Callable[[Any, Any, Any], Any]
-    draws: int
-
-
-AUGMENTATIONS: Registry[str, Augmentation] = Registry("augmentation", "augmentations")
-"""Augmentations of plugins by name; the built-in ones are the settings in `Augment`."""
-
-Apply = TypeVar("Apply", bound=Callable[[Any, Any, Any], Any])
-
-
-def augmentation(name: str, options: type[Settings] = Settings, *, draws: int = 0) -> Callable[[Apply], Apply]:
-    """Return a decorator that registers a function `apply(images, drawn, options)` as an augmentation.
-
-    `images` are the normalised images of a batch [n, C, H, W]; `drawn` are random numbers in [0, 1], [n, draws],
-    and must be the only source of randomness. The function returns images of the same shape.
-    """
-
-    def register(apply: Apply) -> Apply:
-        """Register `apply` under the name."""
-        AUGMENTATIONS.register(name, Augmentation(options, apply, draws), apply)
-        return apply
-
-    return register
-
-
-def find_augmentation(settings: Mapping[str, Any], span_of: SpanOf = no_span) -> tuple[Augmentation, Settings]:
-    """Look up the augmentation that the setting `kind` names; return it and its parsed options. Raises ArchError
-    (A2219, A1109)."""
-    name = str(settings.get("kind", ""))
-    kind = AUGMENTATIONS.find(name)
-    if kind is None:
-        raise fail("A2219", f"there is no augmentation `{name}`", span_of(("kind",)), AUGMENTATIONS.hint(name))
-    options = {key: value for key, value in settings.items() if key != "kind"}
-    return kind, parse_settings(kind.options, options, f"augmentation `{name}`: ", span_of)
-
-
-class Augment(Settings):
-    """Image augmentation of batches; 0 or false turns a setting off. Pixels from outside an image are 0, the mean
-    colour."""
-
-    shift: Amount = 0
-    """Maximum random translation in pixels, vertical and horizontal (equals a random crop of the padded image)."""
-    flip: bool = False
-    """Flip each image horizontally with probability 0.5."""
-    cutout: Amount = 0
-    """Side length in pixels of the square that Cutout sets to 0 (DeVries and Taylor 2017)."""
-    mixup: NonNegative = 0.0
-    """Parameter alpha of mixup (Zhang et al. 2018)."""
-    cutmix: NonNegative = 0.0
-    """Parameter alpha of CutMix (Yun et al. 2019). If mixup is set as well, each batch uses one of the two, with
-    equal probability."""
-    also: Annotated[tuple[dict[str, Any], ...], ListAsTuple] = ()
-    """Augmentations of plugins, each with its `kind` and options; they are applied before mixup and CutMix."""
 
 
 class Training(Settings):

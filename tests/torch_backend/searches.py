@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from archir.language.elaboration.elaborate import elaborate
+from archir.recipes.augmentation import Augment
 from archir.recipes.recipe import DataSettings, Phase
-from archir.recipes.training import Augment, Optimizer, Training
+from archir.recipes.training import Optimizer, Training
 from archir.spaces.space import Space
 from archir_torch.data import Data, Split
 from archir_torch.search.job import Job, Strategy, create_strategy

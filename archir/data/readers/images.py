@@ -20,6 +20,7 @@ from archir.data.readers.source import (
     read_error,
     source,
 )
+from archir.data.resizing import Resizing
 from archir.diagnostics.errors import describe_error, fail
 from archir.utils.files import read_bytes
 
@@ -31,8 +32,8 @@ _TESTS = ("test", "val", "valid", "validation")
 
 @source("images")
 def read(name: str, inputs: Inputs) -> Source:
-    """Read a folder with one subfolder of images per class; images are decoded on access and resized to the net's
-    input.
+    """Read a folder with one subfolder of images per class; images are decoded on access, resized and
+    cropped to the net's input.
 
     Raises ArchError (A1101, A1102, A1103).
     """
@@ -50,18 +51,18 @@ def read(name: str, inputs: Inputs) -> Source:
 def read_masks(name: str, inputs: Inputs) -> Source:
     """Read a folder with images in `images` and segmentation masks of the same file names in `masks`.
 
-    The class of a pixel is the grey value or palette index of the mask. Images and masks are resized to the net's
-    input. Raises ArchError (A1101, A1102, A1103, A1104).
+    The class of a pixel is the grey value or palette index of the mask. Images and masks are resized and
+    cropped to the net's input. Raises ArchError (A1101, A1102, A1103, A1104).
     """
     path, size = existing_path(name), image_shape(inputs, f"`{name}`")
     try:
-        parts = [_mask_part(folder, size) for folder in part_folders(path)]
+        parts = [_mask_part(folder, size, inputs[0].resizing) for folder in part_folders(path)]
     except OSError as error:
         raise read_error(path, error) from None
     return Source.of(parts)
 
 
-def _mask_part(folder: Path, size: tuple[int, int, int]) -> Part:
+def _mask_part(folder: Path, size: tuple[int, int, int], resizing: Resizing) -> Part:
     for name in ("images", "masks"):
         if not (folder / name).is_dir():
             raise fail("A1102", f"there is no folder {folder / name}", None, "images lie in `images`, masks in `masks`")
@@ -71,11 +72,11 @@ def _mask_part(folder: Path, size: tuple[int, int, int]) -> Part:
     if not files or without_mask:
         what = f"{without_mask[0]} has no mask" if without_mask else "there are no images"
         raise fail("A1102", f"{what} in {folder}")
-    mask_array = np.stack([_read_mask(file, masks[file.stem], size) for file in files])
+    mask_array = np.stack([_read_mask(file, masks[file.stem], size[1:], resizing) for file in files])
     return Part({"image": _encoded(files, size)}, {"mask": mask_array})
 
 
-def _read_mask(image: Path, mask: Path, size: tuple[int, int, int]) -> NDArray[np.int64]:
+def _read_mask(image: Path, mask: Path, size: tuple[int, int], resizing: Resizing) -> NDArray[np.int64]:
     """Return the class of each pixel of a mask as int64 [H, W], resized to the net's input. Raises ArchError (A1102,
     A1104)."""
     from PIL import Image
@@ -83,14 +84,13 @@ def _read_mask(image: Path, mask: Path, size: tuple[int, int, int]) -> NDArray[n
     try:
         with Image.open(image) as picture, Image.open(mask) as mask_picture:
             if picture.size != mask_picture.size:
-                sizes = [f"{size[0]} x {size[1]}" for size in (mask_picture.size, picture.size)]
+                sizes = [f"{width} x {height}" for width, height in (mask_picture.size, picture.size)]
                 text = f"{mask} is {sizes[0]}, and {image.name} {sizes[1]}"
                 raise fail("A1102", text, None, "a mask is as large as its image")
             if mask_picture.mode not in ("L", "P", "1", "I", "I;16"):
                 hint = "masks are grey, or have a palette"
                 raise fail("A1102", f"{mask} has colours ({mask_picture.mode})", None, hint)
-            resized = mask_picture.resize((size[2], size[1]), Image.Resampling.NEAREST)
-            return np.array(resized).astype(np.int64)
+            return np.array(resizing.fit(mask_picture, size, nearest=True)).astype(np.int64)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise fail("A1104", f"{mask} cannot be decoded as an image: {describe_error(error)}") from None
 

@@ -8,17 +8,21 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archir.data.inputs import Inputs
+from archir.data.resizing import Resizing, random_crop_boxes
 from archir.diagnostics.errors import ArchError, describe_error, fail
 from archir.plugins.registry import Registry
+
+if TYPE_CHECKING:  # Pillow is imported with the first image
+    from PIL import Image
 
 HELD_OUT = 0.2
 """Fraction of samples to hold out if a source has no held-out part."""
@@ -51,17 +55,33 @@ class EncodedImages:
     """Lazy array of image files: indexing with row numbers decodes them to uint8 [n, C, H, W].
 
     `fetch` loads the file of a row, `count` is the number of images, and `size` is the [C, H, W] to which images
-    are converted. Indexing raises ArchError (A1104) if a file cannot be decoded.
+    are converted, as `resizing` says. Indexing raises ArchError (A1104) if a file cannot be decoded.
     """
 
     fetch: Fetch
     count: int
     size: tuple[int, int, int]
+    resizing: Resizing = field(default_factory=Resizing)
 
     def __len__(self) -> int:
         return self.count
 
     def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        return self._decode(rows, lambda position, picture: self.resizing.fit(picture, self.size[1:]))
+
+    def random_crops(
+        self, rows: NDArray[np.int64], draws: NDArray[np.float64], area: tuple[float, float], ratio: tuple[float, float]
+    ) -> NDArray[np.uint8]:
+        """Decode a random part of each image (see `random_crop_boxes`) instead of its centre."""
+
+        def crop(position: int, picture: Image.Image) -> Image.Image:
+            (box,) = random_crop_boxes([picture.height], [picture.width], draws[[position]], area, ratio)
+            return self.resizing.fit_box(picture, tuple(box.tolist()), self.size[1:])
+
+        return self._decode(rows, crop)
+
+    def _decode(self, rows: NDArray[np.int64], fit: Callable[[int, Image.Image], Image.Image]) -> NDArray[np.uint8]:
+        """Decode images; `fit` returns a decoded image in the net's size, given its position in the batch."""
         numbers = rows.tolist()
         ascending = sorted(range(len(numbers)), key=numbers.__getitem__)  # read sources sequentially
         files = {position: self.fetch(numbers[position]) for position in ascending}
@@ -70,7 +90,7 @@ class EncodedImages:
         def put(chunk: list[int]) -> None:
             """Decode one chunk of images into the batch."""
             for position in chunk:
-                images[position] = decode_image(*files[position], self.size)
+                images[position] = decode_image(*files[position], self.size[0], partial(fit, position))
 
         positions = list(files)
         with warnings.catch_warnings():
@@ -89,11 +109,12 @@ def _threads() -> ThreadPoolExecutor:
 os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
-def decode_image(name: str, content: bytes, size: tuple[int, int, int]) -> NDArray[np.uint8]:
-    """Decode an image file to uint8 [C, H, W], with bilinear resizing to `size`. Raises ArchError (A1104)."""
+def decode_image(
+    name: str, content: bytes, channels: int, fit: Callable[[Image.Image], Image.Image]
+) -> NDArray[np.uint8]:
+    """Decode an image file to uint8 [C, H, W]; `fit` resizes the decoded image. Raises ArchError (A1104)."""
     from PIL import Image
 
-    channels, height, width = size
     try:
         with Image.open(io.BytesIO(content)) as image:
             if image.width * image.height > _MAX_PIXELS:
@@ -101,9 +122,7 @@ def decode_image(name: str, content: bytes, size: tuple[int, int, int]) -> NDArr
             picture: Image.Image = image
             if picture.mode != (mode := "RGB" if channels == 3 else "L"):
                 picture = picture.convert(mode)
-            if picture.size != (width, height):
-                picture = picture.resize((width, height), Image.Resampling.BILINEAR)
-            pixels = np.asarray(picture)
+            pixels = np.asarray(fit(picture))
     except (OSError, ValueError, SyntaxError, EOFError, IndexError, OverflowError, Image.DecompressionBombError) as e:
         raise fail("A1104", f"{name} cannot be decoded as an image: {e}") from None
     return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)

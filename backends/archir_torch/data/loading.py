@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,13 +15,14 @@ from archir.data import Rows, selected
 from archir.data import minibatch as sample_rows
 from archir.data.inputs import Input, InputSpec, as_inputs
 from archir.data.readers.source import EncodedImages, Raw
+from archir.data.resizing import Resizing
 from archir_torch.data.pixels import Cast, Pixels, channel_statistics, normalise, read_rows
 from archir_torch.data.split import Data, Scale, Split
 
 
 def load(
     source: Any, size: InputSpec, *, seed: int = 0, limit: int | None = None, classes: int | None = None,
-    weights: float = 0.5, labelled: bool = True,
+    weights: float = 0.5, labelled: bool = True, resizing: Resizing | None = None, keep_files: bool = False,
 ) -> Data:  # fmt: skip
     """Load a data source for the inputs of a net, or for a single image input of size [C, H, W].
 
@@ -32,14 +34,18 @@ def load(
     `classes` is the number of classes to sample; samples of other classes are left out. `limit` is the maximum number
     of samples in the training part and in the held-out part. `weights` is the fraction of the training part on which
     a search trains network weights. The seed determines the selected classes and samples. Integer targets that look
-    like class labels are treated as numbers unless `labelled` is set. Raises ArchError (A11xx).
+    like class labels are treated as numbers unless `labelled` is set. `resizing` is how images are resized to the net's
+    input; `keep_files` is set if random parts of training images are needed. Raises ArchError (A11xx).
     """
-    specs = as_inputs(size)
+    specs = tuple(replace(spec, resizing=resizing or spec.resizing) for spec in as_inputs(size))
     train, held_out, names = selected(source, specs, seed=seed, limit=limit, classes=classes, labelled=labelled)
     inputs: list[dict[str, Pixels]] = [{}, {}]
     moments, scales = {}, {}
     for spec in specs:
-        raw = [read_rows(part.inputs[spec.name], torch.from_numpy(part.rows)) for part in (train, held_out)]
+        raw = [
+            read_rows(part.inputs[spec.name], torch.from_numpy(part.rows), kept)
+            for part, kept in ((train, keep_files), (held_out, False))
+        ]
         moments[spec.name] = _moments(raw[0], spec)
         if spec.type.dtype not in _DTYPES:
             kind: Literal["pixels", "numbers"] = "numbers"
@@ -79,7 +85,7 @@ def _moments(raw: Pixels, spec: Input, raw_size: tuple[int, ...] | None = None) 
     if spec.type.dtype in _DTYPES:
         return torch.empty(0), torch.empty(0)
     shape = spec.type.shape
-    return channel_statistics(raw, shape if raw_size is None else (shape[0], *raw_size))
+    return channel_statistics(raw, shape if raw_size is None else (shape[0], *raw_size), spec.resizing)
 
 
 def _are_pixels(raw: Raw) -> bool:
@@ -95,7 +101,7 @@ def _prepare(raw: Pixels, spec: Input, mean: Tensor, std: Tensor) -> Pixels:
     """Convert raw samples to the form that a net takes: normalised, or, for integer inputs, cast to the input's
     dtype."""
     if spec.type.dtype not in _DTYPES:
-        return normalise(raw, spec.type.shape, mean, std)
+        return normalise(raw, spec.type.shape, mean, std, spec.resizing)
     return raw.to(_DTYPES[spec.type.dtype]) if isinstance(raw, Tensor) else Cast(raw, _DTYPES[spec.type.dtype])
 
 

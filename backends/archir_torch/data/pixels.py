@@ -6,7 +6,7 @@ floating-point inputs are normalised as well; integers are passed unchanged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from archir.data.readers.source import EncodedImages, Raw
+from archir.data.resizing import Resizing
 from archir.ir.types import TensorType
 
 Device = torch.device | str
@@ -123,6 +124,13 @@ class DecodedFiles:
     def __getitem__(self, rows: Tensor) -> Tensor:
         return _to_device(torch.from_numpy(self.files[rows.cpu().numpy()]), self.device)
 
+    def random_crops(
+        self, rows: Tensor, draws: NDArray[np.float64], area: tuple[float, float], ratio: tuple[float, float]
+    ) -> Tensor:
+        """Return a random part of each image instead of its centre (see `archir.data.resizing.random_crop_boxes`)."""
+        images = self.files.random_crops(rows.cpu().numpy(), draws, area, ratio)
+        return _to_device(torch.from_numpy(images), self.device)
+
     def to(self, device: Device) -> DecodedFiles:
         """Return the same samples on a device."""
         return replace(self, device=device)
@@ -154,10 +162,11 @@ def _to_device(samples: Tensor, device: Device) -> Tensor:
     return samples.pin_memory().to(device, non_blocking=True)
 
 
-def read_rows(pixels: Raw, rows: Tensor) -> Pixels:
+def read_rows(pixels: Raw, rows: Tensor, keep_files: bool = False) -> Pixels:
     """Read rows of raw samples into memory.
 
-    If the rows exceed `MAX_STORED_BYTES`, returns samples that are read or decoded on request instead.
+    If the rows exceed `MAX_STORED_BYTES`, returns samples that are read or decoded on request instead; so it does for
+    image files with `keep_files`, because random crops are taken from the original images.
     """
     if isinstance(pixels, np.memmap) and len(rows) * pixels[:1].nbytes > MAX_STORED_BYTES:
         return RowSubset(MemoryMapped(pixels), rows)
@@ -165,7 +174,7 @@ def read_rows(pixels: Raw, rows: Tensor) -> Pixels:
         return torch.from_numpy(pixels[rows.numpy()])
     channels, height, width = pixels.size
     decoded = DecodedFiles(pixels)
-    if len(rows) * channels * height * width > MAX_STORED_BYTES:
+    if keep_files or len(rows) * channels * height * width > MAX_STORED_BYTES:
         return RowSubset(decoded, rows)
     return torch.cat([decoded[chunk] for chunk in rows.split(_CHUNK)])
 
@@ -178,6 +187,7 @@ class Normalised:
     size: tuple[int, ...]
     mean: Tensor
     std: Tensor
+    resizing: Resizing = field(default_factory=Resizing)
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -188,7 +198,11 @@ class Normalised:
         return reads_on(self.raw, self.mean.device)
 
     def __getitem__(self, rows: Tensor) -> Tensor:
-        return (to_input_size(self.raw[rows], self.size) - self.mean) / self.std
+        return self.normalise(to_input_size(self.raw[rows], self.size, self.resizing))
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """Return float32 samples of the net's input size as the net takes them."""
+        return (images - self.mean) / self.std
 
     def to(self, device: Device) -> Normalised:
         """Return the same samples on a device. All calls for the same device share one copy as long as it is in use."""
@@ -209,39 +223,48 @@ def select_rows(pixels: Pixels, rows: Tensor) -> Pixels:
     return pixels[rows] if isinstance(pixels, Tensor) else RowSubset(pixels, rows)
 
 
-def normalise(raw: Pixels, size: tuple[int, ...], mean: Tensor, std: Tensor) -> Pixels:
+def normalise(raw: Pixels, size: tuple[int, ...], mean: Tensor, std: Tensor, resizing: Resizing) -> Pixels:
     """Return normalised samples of the net's input size.
 
     The result is a tensor if the float32 samples fit into `MAX_FLOAT_BYTES` or the raw samples are floating-point
     numbers in memory. Otherwise samples are normalised on request.
     """
-    lazy = Normalised(raw, size, mean, std)
+    lazy = Normalised(raw, size, mean, std, resizing)
     is_small = 4 * len(raw) * prod(size) <= MAX_FLOAT_BYTES
     if not isinstance(raw, Tensor) or not (is_small or raw.is_floating_point()):
         return lazy
     return lazy[torch.arange(len(raw))]
 
 
-def to_input_size(images: Tensor, size: tuple[int, ...]) -> Tensor:
+def to_input_size(images: Tensor, size: tuple[int, ...], resizing: Resizing) -> Tensor:
     """Convert raw images to float32 from 0 to 1 with the channels, height and width of the net's input.
 
     Inputs that are not images are only converted to float32.
     """
     if len(size) != 3:
         return images.float()
-    channels, height, width = size
+    are_bytes, images = images.dtype == torch.uint8, to_channels(images, size[0])
+    height, width = resizing.resized_size(images.shape[2], images.shape[3], size[1:])
+    if images.shape[2:] != (height, width):
+        mode = resizing.interpolation
+        images = F.interpolate(images, (height, width), mode=mode, antialias=True, align_corners=False)
+        images = images.clamp(0, 1) if are_bytes else images  # bicubic interpolation overshoots
+    top, left, rows, columns = resizing.center_box(height, width, size[1:])
+    return images[:, :, top : top + rows, left : left + columns].contiguous()
+
+
+def to_channels(images: Tensor, channels: int) -> Tensor:
+    """Convert raw images [n, C, H, W] to float32 from 0 to 1 with the given number of channels: grey or colours."""
     images = images.float().div(255) if images.dtype == torch.uint8 else images.float()
     if images.shape[1] == 1 and channels == 3:
         images = images.expand(-1, 3, -1, -1)
     elif images.shape[1] == 3 and channels == 1:
         weights = torch.tensor(_LUMINANCE).to(images.device, non_blocking=True)[:, None, None]
         images = (images * weights).sum(1, keepdim=True)
-    if images.shape[2:] != (height, width):
-        images = F.interpolate(images, (height, width), mode="bilinear", antialias=True, align_corners=False)
-    return images.contiguous()
+    return images
 
 
-def channel_statistics(raw: Pixels, size: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+def channel_statistics(raw: Pixels, size: tuple[int, ...], resizing: Resizing) -> tuple[Tensor, Tensor]:
     """Compute the mean and standard deviation of each channel at the net's input size: [1, C, 1, 1] for images.
 
     If rows are computed on request, the statistics are estimated from 4,096 rows, the same in every run.
@@ -254,7 +277,7 @@ def channel_statistics(raw: Pixels, size: tuple[int, ...]) -> tuple[Tensor, Tens
     shape = [1 if i in reduced_axes else size[axis - 1] for i in range(len(size) + 1)]
     total, squares = torch.zeros(2, *shape, dtype=torch.float64)
     for chunk in rows.split(_CHUNK):
-        images = to_input_size(raw[chunk], size).double()
+        images = to_input_size(raw[chunk], size, resizing).double()
         total += images.sum(reduced_axes, keepdim=True)
         squares += images.square().sum(reduced_axes, keepdim=True)
     count = len(rows) * prod(size) // size[axis - 1]

@@ -13,7 +13,7 @@ from torch import Tensor
 from archir.diagnostics.errors import fail, join_names
 from archir.ir.graph import Graph, state_name
 from archir.passes.specialize import specialize
-from archir.recipes.training import Augment
+from archir.recipes.augmentation import Augment
 from archir.spaces.completion import largest
 from archir.spaces.space import Space
 from archir.utils.seeds import derive_seed

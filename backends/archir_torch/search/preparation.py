@@ -225,6 +225,9 @@ def _check_task(recipe_file: RecipeFile, number: int, space: Space, data: Data, 
     if (augment.mixup or augment.cutmix) and not data.classes:
         with with_span("phase", number, "augment") if phase.augment else with_span("data", "augment"):
             raise fail("A1116", "`mixup` and `cutmix` mix images that have one label each, and these data have none")
+    if augment.needs_pixels and not any(scale.of == "pixels" for scale in data.scales.values()):
+        with with_span("phase", number, "augment") if phase.augment else with_span("data", "augment"):
+            raise fail("A1116", "`jitter`, `auto_augment` and `rand_augment` change colours, and these data have none")
     _check_objectives(recipe_file, number, objective, space)
 
 
@@ -309,13 +312,15 @@ def load_images(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings,
         settings.limit,
         settings.classes,
         settings.weights,
+        settings.resizing,
+        keep_files := any((phase.augment or settings.augment).crop is not None for phase in recipe.phase),
         with_labels := has_labels(recipe, settings),
     )
     if key not in loaded:
         loaded.clear()
         loaded[key] = load(
             settings.source, input_specs, seed=recipe.seed, limit=settings.limit, classes=settings.classes,
-            weights=settings.weights, labelled=with_labels,
+            weights=settings.weights, labelled=with_labels, resizing=settings.resizing, keep_files=keep_files,
         )  # fmt: skip
     return loaded
 

@@ -18,9 +18,9 @@ from archir.diagnostics.errors import fail
 from archir.ir.serial import from_json
 from archir.passes.resize import with_input_sizes
 from archir.plugins import loading
+from archir.recipes.augmentation import Augment
 from archir.recipes.job import SupernetRecord
 from archir.recipes.recipe import Phase
-from archir.recipes.training import Augment
 from archir.recipes.trials import Scorer, scorer
 from archir.runs import Trial
 from archir.search.signals import keep_outer_handlers

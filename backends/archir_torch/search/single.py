@@ -12,7 +12,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from archir.diagnostics.errors import fail
-from archir.recipes.training import MAX_LR, Augment, Momentum, Optimizer
+from archir.recipes.augmentation import Augment
+from archir.recipes.training import MAX_LR, Momentum, Optimizer
 from archir.utils.frames import Tabular
 from archir.utils.settings import Count, NonNegative, Positive, Seed
 from archir.utils.settings import Settings as Checked
@@ -22,9 +23,8 @@ from archir_torch.objectives.create import kind_of
 from archir_torch.objectives.task import Task, as_held_out
 from archir_torch.training import checkpoint_folder as checkpoint
 from archir_torch.training import distributed, loop
-from archir_torch.training.augment import is_image
 from archir_torch.training.checkpoint_state import State
-from archir_torch.training.feed import Feed
+from archir_torch.training.feed import Feed, is_image
 from archir_torch.training.learner import Learner
 from archir_torch.training.norms import synchronise
 

@@ -48,7 +48,7 @@ class Task(task.Task):
         return Feed(
             samples, phase.training.batch, seed=derive_seed(self.job.seed, purpose),
             augment=phase.augment or data.augment, device=self.job.device, rank=rank, world=size,
-            classes=len(self.job.data.classes),
+            classes=len(self.job.data.classes), scales=self.job.data.scales,
         )  # fmt: skip
 
     def sample_inputs(self, feed: Feed) -> Sequence[Tensor]:

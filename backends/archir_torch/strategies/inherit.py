@@ -12,9 +12,9 @@ from torch import Tensor
 
 from archir.diagnostics.errors import ArchError, Diagnostic
 from archir.passes.expose import expose
+from archir.recipes.augmentation import Augment
 from archir.recipes.open_choices import fixed_architecture
 from archir.recipes.recipe import Phase
-from archir.recipes.training import Augment
 from archir.spaces.space import Space
 from archir.utils.seeds import derive_seed
 from archir.utils.settings import Amount, Path, Settings

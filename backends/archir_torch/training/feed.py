@@ -12,20 +12,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from archir.diagnostics.errors import fail
-from archir.recipes.training import Augment
+from archir.recipes.augmentation import Augment
+from archir_torch.augmentation.augmenter import Augmenter, Draws
+from archir_torch.augmentation.crops import are_images
+from archir_torch.augmentation.mixing import partners, sample_mix
 from archir_torch.data.pixels import Pixels, reads_on
-from archir_torch.data.split import Split
+from archir_torch.data.split import Scale, Split
 from archir_torch.lowering.generators import seeded_generator
 from archir_torch.lowering.replay import RECORDING
-from archir_torch.training.augment import (
-    NUMBERS_PER_IMAGE,
-    RegisteredAugmentations,
-    augment_images,
-    augment_targets,
-    is_image,
-    random_numbers,
-    sample_mix,
-)
 
 
 @dataclass(frozen=True)
@@ -87,13 +81,13 @@ class RowIndices(NamedTuple):
         """Return the indices at positions `begin` to `end`."""
         return RowIndices(self.host[begin:end], self.device[begin:end])
 
-    def reversed(self) -> RowIndices:
-        """Return the indices in reverse order."""
-        return RowIndices(self.host.flip(0), self.device.flip(0))
+    def of(self, column: Pixels) -> Tensor:
+        """Return the copy that selects samples of this input or target."""
+        return self.host if reads_on(column, self.device.device).type == "cpu" else self.device
 
     def select(self, column: Pixels) -> Tensor:
         """Return the samples of an input or target at these indices."""
-        return column[self.host if reads_on(column, self.device.device).type == "cpu" else self.device]
+        return column[self.of(column)]
 
 
 class Feed:
@@ -103,8 +97,9 @@ class Feed:
     `batch` samples; together they get the batches of a single process with batch size `batch * world`. The last batch
     of an epoch may be smaller; if it has a single sample, or fewer samples than processes, it is skipped. If inputs
     are computed on access, the next batch is loaded in a thread while the current one is used. `classes` is the
-    number of classes of targets after mixup or CutMix, by default inferred from the labels. Raises ArchError (A1701)
-    if there are fewer samples than processes.
+    number of classes of targets after mixup or CutMix, by default inferred from the labels; `scales` are the
+    normalisations of the inputs by name, which changes of colour need. Raises ArchError (A1701) if there are fewer
+    samples than processes.
     """
 
     def __init__(
@@ -119,19 +114,23 @@ class Feed:
         rank: int = 0,
         world: int = 1,
         classes: int | None = None,
+        scales: Mapping[str, Scale] | None = None,
     ) -> None:
-        self._count = len(split)
-        if self._count < world:
+        self._count, self._scales = len(split), scales or {}
+        settings = augment or Augment()
+        mixes = bool(settings.mixup or settings.cutmix)
+        self._unit = 2 if mixes else 1
+        """Number of neighbouring samples that one process gets: pairs, if they are mixed."""
+        if self._count < world * self._unit:
             raise fail("A1701", f"{self._count} samples cannot be shared by {world} processes")
         placed = split.to(device)
         self._inputs, self._targets, self._device = placed.inputs, placed.targets, torch.device(device)
-        self._global_batch, self._seed, self._augment = batch * world, seed, augment or Augment()
-        self._registered = RegisteredAugmentations(self._augment)
-        mixes = self._augment.mixup or self._augment.cutmix
+        self._global_batch, self._seed, self._settings = batch * world, seed, settings
+        self._augmenter = Augmenter(settings, seed)
         self._classes = (classes or int(split.labels.max()) + 1) if mixes else 0
         self._rank, self._world = rank, world
         full_batches, remainder = divmod(self._count, self._global_batch)
-        keep_last = not full_batches or (remainder >= max(2, world) and not drop_last)
+        keep_last = not full_batches or (remainder >= max(2, world * self._unit) and not drop_last)
         self.steps = full_batches + int(keep_last)
         self._order = (-1, RowIndices(torch.empty(0), torch.empty(0)))
         in_memory = all(isinstance(column, Tensor) for column in split.inputs.values())
@@ -156,64 +155,75 @@ class Feed:
             return self._batch_at(index)
 
     def _batch_at(self, index: int) -> Batch:
-        """Compute the batch of a step: select samples, augment them, and mix each with its partner in the reversed
-        batch."""
+        """Compute the batch of a step: select samples, augment them, and mix neighbours with each other."""
         epoch, step = divmod(index, self.steps)
         rows = self._rows(epoch).slice(step * self._global_batch, (step + 1) * self._global_batch)
         count = len(rows.host)
-        numbers = random_numbers(count, self._seed, index), self._registered.random_numbers(count, self._seed, index)
-        random_columns = torch.cat(numbers, 1).to(self._device, non_blocking=True)
-        begin, end = split_range(count, self._world)[self._rank]
+        begin, end = split_range(count, self._world, self._unit)[self._rank]
         weight = (end - begin) * self._world / count
-        batch = self._load(rows.slice(begin, end), random_columns[begin:end], weight)
+        batch = self._load(rows.slice(begin, end), self._augmenter.draw(count, index).slice(begin, end), index, weight)
         image = next((name for name, tensor in batch.inputs.items() if is_image(tensor)), None)
         if image is None:
             return batch
-        height, width = batch.inputs[image].shape[2:]
-        mix = sample_mix(self._augment, height, width, self._seed, index)
+        images = batch.inputs[image]
+        mix = sample_mix(self._settings, images.shape[2], images.shape[3], self._seed, index)
         if mix is None:
             return batch
-        rows, random_columns = rows.reversed().slice(begin, end), random_columns.flip(0)[begin:end]
-        images = batch.inputs[image]
-        partners = images.flip(0) if self._world == 1 else self._load(rows, random_columns, weight).inputs[image]
+        others = partners(len(images)).to(self._device, non_blocking=True)
         (labels,) = batch.targets.values()
-        (others,) = (rows.select(column) for column in self._targets.values())
-        mixed = torch.lerp(self._one_hot(others), self._one_hot(labels), mix.share)
-        return Batch({**batch.inputs, image: mix.images(images, partners)}, batch.targets, mixed, weight)
+        classes = F.one_hot(labels, self._classes).float()
+        mixed = torch.lerp(classes[others], classes, mix.share)
+        return Batch({**batch.inputs, image: mix.images(images, images[others])}, batch.targets, mixed, weight)
 
     def _rows(self, epoch: int) -> RowIndices:
         """Return the order of the samples in an epoch. Only the last result is cached."""
         if self._order[0] != epoch:
             order = torch.randperm(self._count, generator=seeded_generator(self._seed, "order", epoch))
+            order = order[repeated_positions(self._count, self._global_batch, self._settings.repeat)]
             self._order = (epoch, RowIndices(order, order.to(self._device, non_blocking=True)))
         return self._order[1]
 
-    def _load(self, rows: RowIndices, numbers: Tensor, weight: float) -> Batch:
-        """Select samples and augment their images; pixel-wise targets [n, H, W] are shifted and mirrored like the
-        images."""
-        inputs, targets = (
-            {name: rows.select(column) for name, column in columns.items()} for columns in (self._inputs, self._targets)
-        )
-        sizes = {tensor.shape[2:] for tensor in inputs.values() if is_image(tensor)}
-        images = {name: self._augment_images(x, numbers) if is_image(x) else x for name, x in inputs.items()}
-        moved_targets = {
-            name: augment_targets(y, numbers, self._augment) if y.dim() == 3 and y.shape[1:] in sizes else y
-            for name, y in targets.items()
-        }
-        return Batch(images, moved_targets, None, weight)
-
-    def _augment_images(self, images: Tensor, numbers: Tensor) -> Tensor:
-        return self._registered.apply(augment_images(images, numbers, self._augment), numbers[:, NUMBERS_PER_IMAGE:])
-
-    def _one_hot(self, labels: Tensor) -> Tensor:
-        return F.one_hot(labels, self._classes).float()
+    def _load(self, rows: RowIndices, draws: Draws, index: int, weight: float) -> Batch:
+        """Select samples and augment their images; pixel-wise targets [n, H, W] are moved like the images."""
+        targets = {name: rows.select(column) for name, column in self._targets.items()}
+        maps = {name: target for name, target in targets.items() if target.dim() == 3}
+        inputs: dict[str, Tensor] = {}
+        for name, column in self._inputs.items():
+            if self._settings.crop is not None and are_images(column):
+                inputs[name] = self._augmenter.crop(column, rows.of(column), draws, stored=bool(maps))
+            else:
+                inputs[name] = rows.select(column)
+        images = {name: x for name, x in inputs.items() if is_image(x)}
+        for name, x in images.items():
+            inputs[name] = self._augmenter.augment(x, draws, index, self._scales.get(name))
+        for name, target in maps.items():
+            if target.shape[1:] in {x.shape[2:] for x in images.values()}:
+                targets[name] = self._augmenter.augment_targets(target, draws)
+        return Batch(inputs, targets, None, weight)
 
 
-def split_range(count: int, shares: int) -> list[tuple[int, int]]:
-    """Split `count` items into `shares` consecutive ranges; return the begin and end of each.
+def is_image(x: Tensor) -> bool:
+    """Return True if an input is a batch of images [n, C, H, W]."""
+    return x.dim() == 4 and x.is_floating_point()
 
-    If the ranges cannot be equally long, the first ranges have one item more.
+
+def repeated_positions(count: int, batch: int, repeat: int) -> Tensor:
+    """Return the position in the order of an epoch of each of its `count` samples, if each occurs `repeat` times in a
+    batch.
+
+    The copies in a batch are apart, so that neighbours, which may be mixed, are different samples.
     """
-    size, larger = divmod(count, shares)
-    stops = [size * (i + 1) + min(i + 1, larger) for i in range(shares)]
+    positions = torch.arange(count)
+    step, place = positions // batch, positions % batch
+    size = (count - step * batch).clamp(max=batch)
+    return step * -(-batch // repeat) + place % ((size + repeat - 1) // repeat)
+
+
+def split_range(count: int, shares: int, unit: int = 1) -> list[tuple[int, int]]:
+    """Split `count` items into `shares` consecutive ranges of whole units; return the begin and end of each.
+
+    If the ranges cannot be equally long, the first ranges have one unit more.
+    """
+    size, larger = divmod(-(-count // unit), shares)
+    stops = [min(count, unit * (size * (i + 1) + min(i + 1, larger))) for i in range(shares)]
     return list(zip([0, *stops], stops, strict=False))

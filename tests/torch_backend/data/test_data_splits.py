@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,9 +132,9 @@ def test_images_on_access_are_not_decoded_before(photographs: Path, monkeypatch:
     read: list[str] = []
     decode = source.decode_image
 
-    def counting(name: str, content: bytes, size: tuple[int, int, int]) -> NDArray[np.uint8]:
+    def counting(name: str, *arguments: Any) -> NDArray[np.uint8]:
         read.append(name)
-        return decode(name, content, size)
+        return decode(name, *arguments)
 
     monkeypatch.setattr(source, "decode_image", counting)
     data = load(str(photographs), (1, 4, 4))

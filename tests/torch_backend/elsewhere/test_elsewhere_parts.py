@@ -14,7 +14,7 @@ from archir.backends.input_ranges import ranged_inputs
 from archir.data.readers.source import EncodedImages
 from archir.ir.graph import Graph
 from archir.ops.random import Dropout, DropPath
-from archir.recipes.training import Augment
+from archir.recipes.augmentation import Augment
 from archir_torch.data import Split
 from archir_torch.data.pixels import Cast, DecodedFiles, Device, MemoryMapped, Normalised, Pixels, RowSubset
 from archir_torch.lowering.module import lower

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 
+from archir.recipes.augmentation import Augment
 from archir.recipes.recipe import DataSettings
-from archir.recipes.training import Augment, Optimizer, Training
+from archir.recipes.training import Optimizer, Training
 from archir.runs import Run
 from archir.search import registry as asking
 from archir_torch.lowering.replay import CALLS_BEFORE_RECORDING

@@ -22,7 +22,8 @@ from archir.costs.latencies import machine
 from archir.diagnostics.errors import ArchError, fail
 from archir.language.elaboration.elaborate import elaborate
 from archir.passes.relax import relax
-from archir.recipes.training import Augment, Training
+from archir.recipes.augmentation import Augment
+from archir.recipes.training import Training
 from archir.search.executors import device_of
 from archir.spaces.space import Space
 from archir_torch.data import Split, pixels

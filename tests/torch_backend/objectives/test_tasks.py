@@ -16,8 +16,8 @@ from torch import Tensor
 
 import archir
 from archir.diagnostics.errors import ArchError
+from archir.recipes.augmentation import Augment
 from archir.recipes.parsing import parse
-from archir.recipes.training import Augment
 from archir_torch.data import Split
 from archir_torch.objectives import MEASURES, create
 from archir_torch.objectives.measures import measures_of

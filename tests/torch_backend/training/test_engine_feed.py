@@ -9,15 +9,29 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from archir.diagnostics.errors import ArchError
-from archir.recipes.training import AUGMENTATIONS, Augment, Augmentation
+from archir.recipes.augmentation import (
+    AUGMENTATIONS,
+    Augment,
+    Augmentation,
+    ColorJitter,
+    RandAugment,
+    RandomErasing,
+    ResizedCrop,
+)
 from archir.utils.seeds import derive_seed
 from archir.utils.settings import Settings
+from archir_torch.augmentation.augmenter import Augmenter
+from archir_torch.augmentation.mixing import sample_mix
 from archir_torch.data import Split
+from archir_torch.data.split import Scale
 from archir_torch.lowering.generators import seeded_generator
-from archir_torch.training.augment import augment_images, random_numbers, sample_mix
 from archir_torch.training.feed import Batch, Feed
 
-EVERYTHING = Augment(shift=2, flip=True, cutout=3, mixup=0.4, cutmix=1.0)
+EVERYTHING = Augment(
+    crop=ResizedCrop(area=(0.5, 1)), shift=2, flip=True, jitter=ColorJitter(hue=0.1), rand_augment=RandAugment(),
+    auto_augment="cifar10", erase=RandomErasing(), cutout=3, mixup=0.4, cutmix=1.0, repeat=2,
+)  # fmt: skip
+SCALES = {"image": Scale((0.5, 0.5, 0.5), (0.2, 0.2, 0.2), "pixels")}
 
 
 def numbered(count: int, size: int = 6) -> Split:
@@ -57,21 +71,22 @@ def test_drop_last_leaves_out_what_is_smaller() -> None:
 
 
 def test_a_batch_is_a_function_of_its_index() -> None:
-    one, other = (Feed(noise(50), 8, seed=3, augment=EVERYTHING) for _ in range(2))
+    one, other = (Feed(noise(50), 8, seed=3, augment=EVERYTHING, scales=SCALES) for _ in range(2))
     forwards = [one.batch(i) for i in range(20)]
     torch.manual_seed(7)
     assert all(same(other.batch(i), forwards[i]) for i in reversed(range(20)))
-    assert not same(Feed(noise(50), 8, seed=4, augment=EVERYTHING).batch(0), forwards[0])
+    assert not same(Feed(noise(50), 8, seed=4, augment=EVERYTHING, scales=SCALES).batch(0), forwards[0])
 
 
 @pytest.mark.parametrize("augment", [Augment(), Augment(shift=1, flip=True), EVERYTHING])
 @pytest.mark.parametrize("world", [2, 3])
 def test_processes_share_the_larger_batch(augment: Augment, world: int) -> None:
     split = noise(53)
-    whole = Feed(split, 4 * world, seed=2, augment=augment)
-    shares = [Feed(split, 4, seed=2, augment=augment, rank=rank, world=world) for rank in range(world)]
-    assert {share.steps for share in shares} == {whole.steps}
-    for index in range(2 * whole.steps):
+    whole = Feed(split, 4 * world, seed=2, augment=augment, scales=SCALES)
+    shares = [Feed(split, 4, seed=2, augment=augment, scales=SCALES, rank=rank, world=world) for rank in range(world)]
+    steps = shares[0].steps
+    assert steps in (whole.steps, whole.steps - 1)  # a last batch of fewer pairs than processes is left out
+    for index in range(steps):
         batch, parts = whole.batch(index), [share.batch(index) for share in shares]
         joined = Batch.labelled(
             torch.cat([part.images for part in parts]),
@@ -83,7 +98,7 @@ def test_processes_share_the_larger_batch(augment: Augment, world: int) -> None:
 
 
 def test_parts_of_a_batch_add_up_to_it() -> None:
-    batch = Feed(noise(7), 7, seed=0, augment=EVERYTHING).batch(0)
+    batch = Feed(noise(7), 7, seed=0, augment=EVERYTHING, scales=SCALES).batch(0)
     parts = list(batch.parts(3))
     assert [len(part) for part in parts] == [3, 2, 2]
     assert sum(float(part.images.mean()) * part.weight for part in parts) == pytest.approx(float(batch.images.mean()))
@@ -104,9 +119,10 @@ def crop(image: Tensor, down: int, right: int, shift: int) -> Tensor:
 @pytest.mark.parametrize("flip", [False, True])
 def test_shifts_are_crops_of_the_padded_image(flip: bool) -> None:
     images, shift = noise(40, size=7).images, 3
-    drawn = random_numbers(40, 0, 0)
-    found = augment_images(images, drawn, Augment(shift=shift, flip=flip))
-    for image, made, numbers in zip(images, found, drawn.tolist(), strict=True):
+    augmenter = Augmenter(Augment(shift=shift, flip=flip), 0)
+    drawn = augmenter.draw(40, 0)
+    found = augmenter.augment(images, drawn, 0)
+    for image, made, numbers in zip(images, found, drawn.shift.tolist(), strict=True):
         wanted = crop(image, int(7 * numbers[0]), int(7 * numbers[1]), shift)
         assert torch.equal(made, wanted.flip(2) if flip and numbers[2] < 0.5 else wanted)
 
@@ -123,16 +139,23 @@ def cutout(image: Tensor, y: int, x: int, side: int) -> Tensor:
 
 def test_cutout_is_that_of_its_authors() -> None:
     images = noise(60, size=9).images
-    drawn = random_numbers(60, 0, 1)
-    found = augment_images(images, drawn, Augment(cutout=4))
-    for image, made, numbers in zip(images, found, drawn.tolist(), strict=True):
+    augmenter = Augmenter(Augment(cutout=4), 0)
+    drawn = augmenter.draw(60, 1)
+    found = augmenter.augment(images, drawn, 1)
+    for image, made, numbers in zip(images, found, drawn.shift.tolist(), strict=True):
         assert torch.equal(made, cutout(image, int(9 * numbers[3]), int(9 * numbers[4]), 4))
     assert len(set((found == 0).sum((1, 2, 3)).tolist())) > 1  # some holes lie partly outside
 
 
 def test_odd_cutouts_have_odd_sides() -> None:
-    found = augment_images(torch.ones(200, 1, 9, 9), random_numbers(200, 0, 0), Augment(cutout=3))
+    augmenter = Augmenter(Augment(cutout=3), 0)
+    found = augmenter.augment(torch.ones(200, 1, 9, 9), augmenter.draw(200, 0), 0)
     assert int((found == 0).sum((1, 2, 3)).max()) == 9
+
+
+def swapped(rows: Tensor) -> Tensor:
+    """Exchange neighbours: rows 0 and 1, 2 and 3, and so on."""
+    return rows.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
 
 
 def test_mixup_is_a_line_between_images_and_between_classes() -> None:
@@ -146,8 +169,8 @@ def test_mixup_is_a_line_between_images_and_between_classes() -> None:
         mix = sample_mix(Augment(mixup=0.5), 8, 8, 5, index)
         assert mix is not None
         a, hot = mix.share, F.one_hot(one.labels, 7).float()
-        torch.testing.assert_close(made.images, a * one.images + (1 - a) * one.images.flip(0))
-        torch.testing.assert_close(made.mixed, a * hot + (1 - a) * hot.flip(0))
+        torch.testing.assert_close(made.images, a * one.images + (1 - a) * swapped(one.images))
+        torch.testing.assert_close(made.mixed, a * hot + (1 - a) * swapped(hot))
         shares.append(a)
     assert len(set(shares)) == 12
 
@@ -159,14 +182,14 @@ def test_cutmix_pastes_a_box_and_counts_its_pixels() -> None:
     for index in range(30):
         one, made = plain.batch(index), pasted.batch(index)
         other = (made.images != one.images)[:, 0]
-        assert torch.equal(made.images[:, 0][other], one.images.flip(0)[:, 0][other])
+        assert torch.equal(made.images[:, 0][other], swapped(one.images)[:, 0][other])
         rows, columns = other[0].any(1).sum(), other[0].any(0).sum()
         assert int(other[0].sum()) == int(rows * columns)
         assert (other == other[0]).all()
         assert made.mixed is not None
         share = 1 - float(other[0].float().mean())
         hot = F.one_hot(one.labels, 10).float()
-        torch.testing.assert_close(made.mixed, share * hot + (1 - share) * hot.flip(0))
+        torch.testing.assert_close(made.mixed, share * hot + (1 - share) * swapped(hot))
         areas.add(int(other[0].sum()))
     assert len(areas) > 10
     assert np.mean(sorted(areas)) < 70

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from archir.diagnostics.errors import ArchError
 from archir.language.elaboration.elaborate import elaborate
-from archir.recipes.training import Augment, Optimizer
+from archir.recipes.augmentation import Augment
+from archir.recipes.training import Optimizer
 from archir_torch.data import Split
 from archir_torch.lowering.module import lower
 from archir_torch.training.drop_path import DropPaths

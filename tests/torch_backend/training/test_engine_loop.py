@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from archir.diagnostics.errors import ArchError, Interrupted
-from archir.recipes.training import Augment, Optimizer
+from archir.recipes.augmentation import Augment
+from archir.recipes.training import Optimizer
 from archir_torch.data import Split
 from archir_torch.training import metrics as measured
 from archir_torch.training.checkpoint_state import State

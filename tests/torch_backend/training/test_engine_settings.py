@@ -11,7 +11,8 @@ from torch import nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, MultiStepLR
 
 from archir.diagnostics.errors import ArchError
-from archir.recipes.training import Augment, Optimizer, Training
+from archir.recipes.augmentation import Augment
+from archir.recipes.training import Optimizer, Training
 from archir.utils.seeds import derive_seed
 from archir.utils.settings import parse_settings
 from archir_torch.training.optimizer import build_optimizer, lr_factor

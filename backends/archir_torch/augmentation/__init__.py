@@ -1,0 +1,1 @@
+"""Augmentation of images: crops, flips, changes of colour, policies, erasing and mixing."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -30,11 +29,12 @@ from archir.data.readers.source import (
     split_files,
     split_targets,
 )
+from archir.data.readers.unpacked import unpacked_column
 from archir.diagnostics.errors import fail, join_names
 from archir.diagnostics.hints import suggest
 
 MAX_CACHED_BYTES = 1 << 30
-"""Maximum total size in bytes of encoded images cached in memory."""
+"""Maximum total size in bytes of encoded images that are kept in memory."""
 
 
 @source("parquet")
@@ -97,7 +97,8 @@ class _ImageTable:
         self._groups = [(f, g) for f, file in enumerate(self._files) for g in range(file.metadata.num_row_groups)]
         sizes = [self._files[f].metadata.row_group(g).num_rows for f, g in self._groups]
         self._starts = [0, *accumulate(sizes)]
-        self._cache: OrderedDict[int, Any] = OrderedDict()
+        self._cache: dict[int, Any] = {}
+        self._is_large = sum(map(self._image_bytes, range(len(self._groups)))) > MAX_CACHED_BYTES
 
     def part(self, size: tuple[int, int, int], classes: int | None) -> Part:
         """Return all images (decoded on access) with their labels as a part. Raises ArchError (A1101, A1102)."""
@@ -110,6 +111,13 @@ class _ImageTable:
         numbers = check_labels(display_name, np.array(labels), classes)
         return image_part(EncodedImages(self._fetch, len(labels), size), numbers)
 
+    def _image_bytes(self, number: int) -> int:
+        """Return the size of the encoded images of a row group."""
+        file, group = self._groups[number]
+        columns = self._files[file].metadata.row_group(group)
+        parts = [columns.column(position) for position in range(columns.num_columns)]
+        return sum(part.total_uncompressed_size for part in parts if part.path_in_schema.split(".")[0] == self._image)
+
     def _read(self, number: int, column: str) -> Any:
         """Read one column of a row group; row groups are numbered consecutively across the files. Raises ArchError
         (A1101)."""
@@ -120,16 +128,16 @@ class _ImageTable:
             raise read_error(self._paths[file], error) from None
 
     def _group(self, number: int) -> Any:
-        """Return the encoded images of a row group.
-
-        The most recently used row groups are cached, up to MAX_CACHED_BYTES, since shuffled batches read from all of
-        them.
-        """
+        """Return the encoded images of a row group: from memory, or from a copy of the file if all of them take more
+        than MAX_CACHED_BYTES."""
         if number not in self._cache:
-            self._cache[number] = self._read(number, self._image)
-            while len(self._cache) > 1 and sum(group.nbytes for group in self._cache.values()) > MAX_CACHED_BYTES:
-                self._cache.popitem(last=False)
-        self._cache.move_to_end(number)
+            if self._is_large:
+                file, _ = self._groups[number]
+                first = self._groups.index((file, 0))
+                copies = unpacked_column(self._paths[file], self._files[file], self._image)
+                self._cache.update({first + position: column for position, column in enumerate(copies)})
+            else:
+                self._cache[number] = self._read(number, self._image)
         return self._cache[number]
 
     def _fetch(self, row: int) -> tuple[str, bytes]:

@@ -9,7 +9,7 @@ import random
 import struct
 import zipfile
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -178,11 +178,26 @@ def test_shuffled_batches_of_a_parquet_file_read_each_row_group_once(
     first = [images[rows] for rows in np.split(order, 10)]
     assert sorted(read) == list(range(15))
     monkeypatch.setattr(parquet, "MAX_CACHED_BYTES", 0)
-    (images,) = parquet.read(str(tmp_path / "train.parquet"), as_inputs((1, 6, 5))).train.inputs.values()
-    read.clear()
-    again = [images[rows] for rows in np.split(order, 10)]
-    assert len(read) > 15
-    assert all(np.array_equal(one, other) for one, other in zip(first, again, strict=True))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for _ in range(2):
+        (images,) = parquet.read(str(tmp_path / "train.parquet"), as_inputs((1, 6, 5))).train.inputs.values()
+        read.clear()
+        again = [images[rows] for rows in np.split(order, 10)]
+        assert read == []  # from a copy, image by image
+        assert len([*(tmp_path / "cache").rglob("*.arrow")]) == 1
+        assert all(np.array_equal(one, other) for one, other in zip(first, again, strict=True))
+
+
+def test_large_parquet_file_that_fits_on_no_disk_is_refused(
+    arrow: tuple[ModuleType, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrow[1].write_table(table(arrow, slice(0, 30)), tmp_path / "train.parquet")
+    monkeypatch.setattr(parquet, "MAX_CACHED_BYTES", 0)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10))
+    with pytest.raises(ArchError, match=r"A1101.*copied once.*XDG_CACHE_HOME"):
+        load(str(tmp_path / "train.parquet"), (1, 6, 5))
+    assert not [*(tmp_path / "cache").rglob("*.arrow")]
 
 
 def test_parquet_columns(arrow: tuple[ModuleType, ModuleType], tmp_path: Path) -> None:

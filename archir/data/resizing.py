@@ -91,10 +91,10 @@ def random_crop_boxes(
         np.floor(draws[:, [position]] * (whole - part + 1))
         for position, whole, part in ((-2, height, rows), (-1, width, columns))
     )
-    found = fits.any(1, keepdims=True)
+    exists = fits.any(1, keepdims=True)
     whole_ratio = width / height
     center_rows = np.where(whole_ratio < ratio[0], np.rint(width / ratio[0]), height)
     center_columns = np.where(whole_ratio > ratio[1], np.rint(height * ratio[1]), width)
     centers = (height - center_rows) // 2, (width - center_columns) // 2, center_rows, center_columns
-    boxes = [np.where(found, *pair) for pair in zip((top, left, rows, columns), centers, strict=True)]
+    boxes = [np.where(exists, *pair) for pair in zip((top, left, rows, columns), centers, strict=True)]
     return np.concatenate(boxes, 1).astype(np.int64)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from archir.diagnostics.errors import fail
 from archir.plugins.registry import Registry
@@ -69,22 +69,26 @@ def find_augmentation(settings: Mapping[str, Any], span_of: SpanOf = no_span) ->
     return kind, parse_settings(kind.options, options, f"augmentation `{name}`: ", span_of)
 
 
+def _ordered(pair: tuple[float, float]) -> tuple[float, float]:
+    if pair[0] > pair[1]:
+        raise ValueError("it should be a range, from the smaller to the larger number")
+    return pair
+
+
+Shares = Annotated[tuple[Share, Share], ListAsTuple, AfterValidator(_ordered)]
+Ratios = Annotated[tuple[Positive, Positive], ListAsTuple, AfterValidator(_ordered)]
+
+
 class ResizedCrop(Settings):
     """Random crop of the original image, resized to the net's input (Szegedy et al. 2015; `RandomResizedCrop`).
 
     Ten crops are drawn at most; if none fits into the image, its centre is taken.
     """
 
-    area: Annotated[tuple[Share, Share], ListAsTuple] = (0.08, 1.0)
+    area: Shares = (0.08, 1.0)
     """Range of the crop's area, as a share of the image's area."""
-    ratio: Annotated[tuple[Positive, Positive], ListAsTuple] = (3 / 4, 4 / 3)
+    ratio: Ratios = (3 / 4, 4 / 3)
     """Range of width divided by height, on a logarithmic scale."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> ResizedCrop:
-        if self.area[0] > self.area[1] or self.ratio[0] > self.ratio[1]:
-            raise ValueError("a range is written from the smaller to the larger number")
-        return self
 
 
 class ColorJitter(Settings):
@@ -114,9 +118,9 @@ class RandomErasing(Settings):
     """Random erasing of a rectangle (Zhong et al. 2020). Ten rectangles are drawn at most, until one fits."""
 
     probability: float = Field(default=0.25, ge=0, le=1)
-    area: Annotated[tuple[Share, Share], ListAsTuple] = (0.02, 1 / 3)
+    area: Shares = (0.02, 1 / 3)
     """Range of the rectangle's area, as a share of the image's area."""
-    ratio: Annotated[tuple[Positive, Positive], ListAsTuple] = (0.3, 10 / 3)
+    ratio: Ratios = (0.3, 10 / 3)
     """Range of height divided by width, on a logarithmic scale."""
     fill: Literal["noise", "mean"] = "noise"
     """Erased pixels: normal noise in units of the standard deviation of the data, or the mean colour."""

@@ -32,6 +32,7 @@ BACKENDS = {
         {"lowering"},
         {"importing"},
         {"data", "supernet"},
+        {"augmentation"},
         {"training"},
         {"objectives", "proxies"},
         {"reuse", "search", "strategies"},

@@ -18,6 +18,7 @@ from archir.recipes.recipe import DataSettings, Phase
 from archir.recipes.training import Optimizer, Training
 from archir.spaces.space import Space
 from archir_torch.data import Data, Split
+from archir_torch.data.split import Scale
 from archir_torch.search.job import Job, Strategy, create_strategy
 from tests.conftest import ROOT
 
@@ -65,7 +66,14 @@ def images(count: int = 46, size: int = 6, classes: int = 3, seed: int = 0) -> S
 def data(count: int = 46, size: int = 6, classes: int = 3) -> Data:
     """Return the same number of training and held-out images."""
     names = tuple(map(str, range(classes)))
-    return Data(images(count, size, classes), images(count, size, classes, 1), names, (0.0,), (1.0,))
+    return Data(
+        images(count, size, classes),
+        images(count, size, classes, 1),
+        names,
+        (0.0,),
+        (1.0,),
+        scales={"image": Scale((0.0,), (1.0,), "pixels")},
+    )
 
 
 def job(

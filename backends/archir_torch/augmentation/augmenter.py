@@ -6,12 +6,14 @@ on the number of processes, and a resumed training draws them again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from archir.data.resizing import CROP_DRAWS
+from archir.diagnostics.errors import fail
 from archir.recipes.augmentation import Augment, find_augmentation
 from archir_torch.augmentation.crops import random_crops, random_crops_of_targets, select_random_crops
 from archir_torch.augmentation.erasing import ERASE_DRAWS, erase, erased_boxes
@@ -20,6 +22,12 @@ from archir_torch.augmentation.shifts import SHIFT_DRAWS, cutout, shift_and_flip
 from archir_torch.data.pixels import Pixels
 from archir_torch.data.split import Scale
 from archir_torch.lowering.generators import seeded_generator
+
+
+def require_pixels(settings: Augment, scales: Mapping[str, Scale]) -> None:
+    """Raise ArchError (A1116) if colours are to be changed, and no input with these normalisations has pixels."""
+    if settings.needs_pixels and not any(scale.of == "pixels" for scale in scales.values()):
+        raise fail("A1116", "`jitter`, `auto_augment` and `rand_augment` change colours, and these data have none")
 
 
 class Draws(NamedTuple):
@@ -83,8 +91,7 @@ class Augmenter:
         shift = draws.shift.to(device, non_blocking=True)
         if settings.shift or settings.flip:
             images = shift_and_flip(images, shift[:, :3], settings.shift, settings.flip)
-        if settings.needs_pixels:
-            assert scale is not None
+        if settings.needs_pixels and scale is not None and scale.of == "pixels":
             images = self._change_pixels(images, draws, scale)
         if settings.erase:
             boxes = erased_boxes(draws.erase, images.shape[2], images.shape[3], settings.erase)

@@ -43,4 +43,6 @@ def erase(images: Tensor, boxes: Tensor, noise: Tensor | None) -> Tensor:
         positions = torch.arange(size, device=images.device)
         inside.append((positions >= begin) & (positions < begin + length))
     hole = inside[0][:, None, :, None] & inside[1][:, None, None, :]
-    return torch.where(hole, images.new_zeros(()) if noise is None else noise.to(images), images)
+    if noise is None:
+        return images.masked_fill(hole, 0)
+    return torch.where(hole, noise.to(images.device, non_blocking=True), images)

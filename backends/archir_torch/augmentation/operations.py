@@ -67,8 +67,9 @@ def color(images: Tensor, levels: Tensor) -> Tensor:
 @operation("sharpness")
 def sharpness(images: Tensor, levels: Tensor) -> Tensor:
     """Blend images with a smoothed copy; level 1 is the image. Pixels of the border stay."""
-    kernel = torch.ones(3, 3, device=images.device)
+    kernel = torch.ones(3, 3)
     kernel[1, 1] = 5
+    kernel = kernel.to(images.device, non_blocking=True)
     channels = images.shape[1]
     smooth = F.conv2d(images, kernel.expand(channels, 1, 3, 3), groups=channels)
     smoothed = images.clone()
@@ -93,7 +94,7 @@ def hue(images: Tensor, levels: Tensor) -> Tensor:
     )  # fmt: skip
     turned = (angle / 6 + levels[:, None, None]) % 1
     saturation = difference / torch.where(largest == 0, 1, largest)
-    offsets = torch.tensor([5.0, 3.0, 1.0], device=images.device)[:, None, None]
+    offsets = torch.tensor([5.0, 3.0, 1.0]).to(images.device, non_blocking=True)[:, None, None]
     sector = (offsets + turned[:, None] * 6) % 6
     share = torch.minimum(sector, 4 - sector).clamp(0, 1)
     return ((largest[:, None] * (1 - saturation[:, None] * share)) * 255).round()
@@ -160,7 +161,7 @@ def affine(images: Tensor, matrices: Tensor) -> Tensor:
     columns, rows = (torch.arange(size, device=images.device, dtype=torch.float32) + 0.5 for size in (width, height))
     grid = torch.stack((columns.expand(height, width), rows[:, None].expand(height, width)), -1)
     source = torch.einsum("nij,yxj->nyxi", matrices[:, :, :2], grid) + matrices[:, None, None, :, 2]
-    size = torch.tensor([width, height], device=images.device)
+    size = torch.tensor([width, height]).to(images.device, non_blocking=True)
     moved = F.grid_sample(images, source * 2 / size - 1, padding_mode="border", align_corners=False).round()
     inside = ((source >= 0) & (source < size)).all(-1)
     return torch.where(inside[:, None], moved, FILL)
@@ -170,35 +171,35 @@ FILL = 128.0
 """Grey of the pixels from outside of an image."""
 
 
-def _matrices(levels: Tensor, rows: Callable[[Tensor, Tensor, Tensor], list[list[Tensor]]]) -> Tensor:
-    zero, one = torch.zeros_like(levels), torch.ones_like(levels)
-    return torch.stack([torch.stack(row, -1) for row in rows(levels, zero, one)], 1)
+def _matrices(levels: Tensor, row: int, column: int) -> Tensor:
+    """Return identity matrices [n, 2, 3] with the levels in a row and column."""
+    matrices = torch.eye(2, 3, device=levels.device).repeat(len(levels), 1, 1)
+    matrices[:, row, column] = levels
+    return matrices
 
 
 @operation("shear_x")
 def shear_x(images: Tensor, levels: Tensor) -> Tensor:
     """Shear horizontally: a row is moved by the level times its distance from the upper border."""
-    return affine(images, _matrices(levels, lambda x, zero, one: [[one, x, zero], [zero, one, zero]]))
+    return affine(images, _matrices(levels, 0, 1))
 
 
 @operation("shear_y")
 def shear_y(images: Tensor, levels: Tensor) -> Tensor:
     """Shear vertically: a column is moved by the level times its distance from the left border."""
-    return affine(images, _matrices(levels, lambda x, zero, one: [[one, zero, zero], [x, one, zero]]))
+    return affine(images, _matrices(levels, 1, 0))
 
 
 @operation("translate_x")
 def translate_x(images: Tensor, levels: Tensor) -> Tensor:
     """Move to the left by the level times the width."""
-    shift = levels * images.shape[3]
-    return affine(images, _matrices(shift, lambda x, zero, one: [[one, zero, x], [zero, one, zero]]))
+    return affine(images, _matrices(levels * images.shape[3], 0, 2))
 
 
 @operation("translate_y")
 def translate_y(images: Tensor, levels: Tensor) -> Tensor:
     """Move up by the level times the height."""
-    shift = levels * images.shape[2]
-    return affine(images, _matrices(shift, lambda x, zero, one: [[one, zero, zero], [zero, one, x]]))
+    return affine(images, _matrices(levels * images.shape[2], 1, 2))
 
 
 @operation("rotate")

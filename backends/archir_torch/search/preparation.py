@@ -35,6 +35,7 @@ from archir.runs.folder import WEIGHTS, Content, copied_scores_path
 from archir.spaces.scores import read as read_scores
 from archir.spaces.space import Space
 from archir.utils.settings import parse_settings
+from archir_torch.augmentation.augmenter import require_pixels
 from archir_torch.data import Data, load
 from archir_torch.lowering.weights import read_weights
 from archir_torch.objectives import Objective
@@ -225,9 +226,8 @@ def _check_task(recipe_file: RecipeFile, number: int, space: Space, data: Data, 
     if (augment.mixup or augment.cutmix) and not data.classes:
         with with_span("phase", number, "augment") if phase.augment else with_span("data", "augment"):
             raise fail("A1116", "`mixup` and `cutmix` mix images that have one label each, and these data have none")
-    if augment.needs_pixels and not any(scale.of == "pixels" for scale in data.scales.values()):
-        with with_span("phase", number, "augment") if phase.augment else with_span("data", "augment"):
-            raise fail("A1116", "`jitter`, `auto_augment` and `rand_augment` change colours, and these data have none")
+    with with_span("phase", number, "augment") if phase.augment else with_span("data", "augment"):
+        require_pixels(augment, data.scales)
     _check_objectives(recipe_file, number, objective, space)
 
 

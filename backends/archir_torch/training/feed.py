@@ -13,7 +13,7 @@ from torch import Tensor
 
 from archir.diagnostics.errors import fail
 from archir.recipes.augmentation import Augment
-from archir_torch.augmentation.augmenter import Augmenter, Draws
+from archir_torch.augmentation.augmenter import Augmenter, Draws, require_pixels
 from archir_torch.augmentation.crops import are_images
 from archir_torch.augmentation.mixing import partners, sample_mix
 from archir_torch.data.pixels import Pixels, reads_on
@@ -95,11 +95,12 @@ class Feed:
 
     `batch(index)` depends on the seed and the index only. With several processes (`world`), each gets batches of
     `batch` samples; together they get the batches of a single process with batch size `batch * world`. The last batch
-    of an epoch may be smaller; if it has a single sample, or fewer samples than processes, it is skipped. If inputs
+    of an epoch may be smaller; if it has a single sample, or fewer samples (pairs of
+    samples, if they are mixed) than processes, it is skipped. If inputs
     are computed on access, the next batch is loaded in a thread while the current one is used. `classes` is the
     number of classes of targets after mixup or CutMix, by default inferred from the labels; `scales` are the
-    normalisations of the inputs by name, which changes of colour need. Raises ArchError (A1701) if there are fewer
-    samples than processes.
+    normalisations of the inputs by name, which changes of colour need. Raises ArchError: A1701 (fewer samples than
+    processes), A1116 (no colours to change).
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Feed:
     ) -> None:
         self._count, self._scales = len(split), scales or {}
         settings = augment or Augment()
+        require_pixels(settings, self._scales)
         mixes = bool(settings.mixup or settings.cutmix)
         self._unit = 2 if mixes else 1
         """Number of neighbouring samples that one process gets: pairs, if they are mixed."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from archir.recipes.augmentation import Augment
+from archir.recipes.augmentation import Augment, ColorJitter, RandAugment, RandomErasing, ResizedCrop
 from archir.recipes.recipe import DataSettings
 from archir.recipes.training import Optimizer, Training
 from archir.runs import Run
@@ -141,6 +141,17 @@ ENGINE: dict[str, dict[str, Any]] = {
     "mixed images": {"augment": Augment(shift=1, mixup=0.4, flip=True)},
     "squares of others": {"augment": Augment(cutmix=1.0)},
     "a square left out": {"augment": Augment(cutout=3)},
+    "colours, crops, policies": {
+        "augment": Augment(
+            preset=None,
+            crop=ResizedCrop(),
+            jitter=ColorJitter(),
+            auto_augment="cifar10",
+            rand_augment=RandAugment(),
+            erase=RandomErasing(),
+            repeat=2,
+        )
+    },
     "adam": {"weights": Optimizer(kind="adam", lr=1e-3)},
     "adamw": {"weights": Optimizer(kind="adamw", lr=1e-3, weight_decay=0.01, warmup_epochs=1)},
     "16 bits with a scale": {"training": Training(batch=8, precision="fp16")},

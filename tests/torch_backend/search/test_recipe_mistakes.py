@@ -111,7 +111,7 @@ MISTAKES = [
     ('strategy = "spos"', 'strategy = "spos"\nweights.kind = "AdamW"', "hint: did you mean `adamw`?"),
     ("epochs = 1", "lr = 1", "hint: did you mean `weights.lr`?"),
     ("epochs = 1", "batch_size = 1", "hint: did you mean `batch`?"),
-    ("limit = 40", "augment.crop = 4", "hint: did you mean `shift`?"),
+    ("limit = 40", "augment.padding = 4", "hint: did you mean `shift`?"),
     ("limit = 40", 'name = "digits"', "hint: did you mean `source`?"),
     ("limit = 40", "epochs = 4", "hint: did you mean `phase.training.epochs`?"),
     ("limit = 40", "seed = 4", "hint: `seed` belongs outside `data`"),

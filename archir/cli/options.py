@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
@@ -53,6 +55,17 @@ def parse_parameters(_: click.Context, __: click.Parameter, texts: tuple[str, ..
         return dict(parse_parameter(text) for text in texts)
     except ArchError as error:
         raise click.BadParameter(error.diagnostics[0].message) from None
+
+
+def parse_overrides(settings: tuple[str, ...], data: str | None) -> dict[str, str]:
+    """Parse the values of `--set KEY=VALUE`, and of `--data`, into a dictionary from dotted keys to values."""
+    overrides = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not re.fullmatch(r"[\w-]+(\.[\w-]+)*", key):
+            raise click.UsageError(f"--set takes KEY=VALUE, such as search.training.epochs=2, not {setting!r}")
+        overrides[key] = value
+    return overrides | ({"data.source": json.dumps(data, ensure_ascii=False)} if data is not None else {})
 
 
 WORK_FACTOR = 10

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from itertools import chain, count
 from pathlib import Path
@@ -14,7 +13,7 @@ import click
 
 from archir import backends
 from archir.api.progress import SearchProgress
-from archir.cli.options import SOURCES
+from archir.cli.options import SOURCES, parse_overrides
 from archir.cli.output import console, count_noun, emit, resumable, say
 from archir.cli.param_types import PathParam
 from archir.data.sources import module_of
@@ -73,9 +72,7 @@ def search_command(
         raise click.UsageError("--resume continues in the folder of the run: -o is only for new runs")
     if resume is not None and (module := module_of(data)) is not None:
         loading.load_requested(module)
-    overrides = _overrides(settings) | (
-        {"data.source": json.dumps(data, ensure_ascii=False)} if data is not None else {}
-    )
+    overrides = parse_overrides(settings, data)
     if trust_code and not check:
         raise click.UsageError("--trust-code needs --check: a search always imports the modules its recipe names")
     if check:
@@ -113,17 +110,6 @@ def _finished_summary(folder: Path) -> Mapping[str, Any] | None:
     run = Run.open(folder)
     summary: Mapping[str, Any] | None = json.loads(run.content("summary.json")) if run.finished else None
     return summary
-
-
-def _overrides(settings: tuple[str, ...]) -> dict[str, str]:
-    """Option callback: parse the values of --set into a dictionary from dotted keys to values."""
-    overrides = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not re.fullmatch(r"[\w-]+(\.[\w-]+)*", key):
-            raise click.UsageError(f"--set takes KEY=VALUE, such as search.training.epochs=2, not {setting!r}")
-        overrides[key] = value
-    return overrides
 
 
 def _unused_folder(recipe: Path) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from math import ceil, floor, log10
 
@@ -163,24 +163,34 @@ def svg_file(width: int, height: int, title: str, at: tuple[int, int], style: st
 
 @dataclass(frozen=True)
 class LineChart:
-    """Series of values over the same epochs, which count from 1; None values are gaps in the line."""
+    """Series of values over the same epochs, which count from 1; None values are gaps in the line.
+
+    `margins` are the distances from the lines to the borders of bands around them, such as standard errors.
+    """
 
     title: str
     epochs: Sequence[int]
     series: Mapping[str, Sequence[float | None]]
     percent: bool = False
     unit: str = "epoch"
+    margins: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
 
     def figure(self) -> Html:
         """Return the chart as an HTML figure."""
+        bands = {name: self._band(name) for name in self.margins}
         values = [value for series in self.series.values() for value in series if value is not None]
+        values += [value for band in bands.values() for _, *ends in band for value in ends]
         first, last = self.epochs[0], self.epochs[-1]
         ticks = [(float(tick), str(tick)) for tick in epoch_ticks(first, last)]
         x = Axis(first, max(last, first + 1), _LEFT, WIDTH - _RIGHT, ticks)
         y = Axis.linear(values, HEIGHT - _BOTTOM, _TOP, self.percent)
         elements = [*frame(x, y, self.unit)]
-        for number, series in enumerate(self.series.values()):
+        for number, (name, series) in enumerate(self.series.items()):
             colour = f"c{number % COLOURS}"
+            if band := bands.get(name):
+                border = [(e, high) for e, _, high in band] + [(e, low) for e, low, _ in reversed(band)]
+                outline = curve((x.at(epoch), y.at(value)) for epoch, value in border)
+                elements.append(f'<path class="band {colour}" d="{outline}Z"/>')
             points = [
                 (x.at(epoch), None if value is None else y.at(value))
                 for epoch, value in zip(self.epochs, series, strict=True)
@@ -197,3 +207,12 @@ class LineChart:
             "unit": self.unit, "series": {name: [*series] for name, series in self.series.items()},
         }  # fmt: skip
         return figure(self.title, elements, WIDTH, HEIGHT, "chart", keys, f"{self.title} by {self.unit}", data)
+
+    def _band(self, name: str) -> list[tuple[int, float, float]]:
+        """Return epoch, lower and upper border of the band around a line, where both have a value."""
+        rows = zip(self.epochs, self.series[name], self.margins[name], strict=True)
+        return [
+            (epoch, value - margin, value + margin)
+            for epoch, value, margin in rows
+            if value is not None and margin is not None
+        ]

@@ -44,7 +44,7 @@ def read(path: Path, overrides: Mapping[str, str] | None = None) -> RecipeFile:
 def parse(text: str, name: str = "<recipe>", overrides: Mapping[str, str] | None = None) -> RecipeFile:
     """Parse a recipe. Raises ArchError (A2201, A1109) with a diagnostic for every mistake."""
     document = toml.parse_toml(text, name, "A2201")
-    if "task" in document.data and "phase" not in document.data:
+    if document.data.keys() & {"task", "arms"} and "phase" not in document.data:
         hint = f"`archir study {name}` runs a study; a recipe has a `space` and tables `[[phase]]`"
         raise fail("A2201", f"{name} is a study, and not a recipe", None, hint)
     recipe = _validate(document)  # a recipe must be valid without its overrides

@@ -1,1 +1,1 @@
-"""Studies: comparisons of search strategies on tabular benchmarks, over many seeds."""
+"""Studies: comparisons over many seeds, of search strategies on tabular benchmarks or of variants of a recipe."""

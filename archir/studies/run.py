@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,9 +21,10 @@ from archir.studies.checklist import practices
 from archir.studies.comparison import StudyComparison, compare_searches, result_rows
 from archir.studies.page import study_report
 from archir.studies.searches import SearchId, SearchWorkload, Trials, all_searches, decode_trials, search_hashes
-from archir.studies.study import load_tasks, read_study
+from archir.studies.study import Study, load_tasks
 from archir.studies.trial_export import export
 from archir.utils.files import write_atomic
+from archir.utils.toml import Document
 
 FILE, STUDY = "study.sqlite", "study.toml"
 _TABLE = "CREATE TABLE IF NOT EXISTS done (key TEXT PRIMARY KEY, seconds REAL NOT NULL, trials TEXT NOT NULL)"
@@ -92,6 +93,8 @@ class StudyOutcome:
 
 
 def run_study(
+    study: Study,
+    document: Document,
     path: Path,
     folder: Path,
     progress: Progress = lambda done, total: None,
@@ -100,10 +103,10 @@ def run_study(
 ) -> StudyOutcome:
     """Run a study in a folder, or resume it: searches that are already stored in the folder are not repeated.
 
-    `executor_name` overrides the study's executor; `trials_file` is a file to which all trials are exported. Raises
-    ArchError if the study, its tasks or the folder are invalid, or if no seed was completed by all strategies (A2264).
+    `path` is the path of the study's file, `executor_name` overrides the study's executor, and `trials_file` is a file
+    to which all trials are exported. Raises ArchError if the study, its tasks or the folder are invalid, or if no seed
+    was completed by all strategies (A2264).
     """
-    study, document = read_study(path)
     root = path.resolve().parent
     loaded_tasks = load_tasks(study, document, root)
     with document.with_span("executor"):
@@ -151,16 +154,19 @@ def run_study(
 def _write_results(
     folder: Path, comparison: StudyComparison, tables: Mapping[str, str], seconds: float, text: str
 ) -> None:
-    lines = list(result_rows(comparison))
+    rows, data = list(result_rows(comparison)), report_data(comparison, tables, seconds)
+    write_results(folder, rows, data, study_report(comparison, tables, seconds, text))
+
+
+def write_results(folder: Path, rows: Sequence[Mapping[str, Any]], data: Mapping[str, Any], html: str) -> None:
+    """Write the result rows, all results as JSON, and the report of a study."""
     file = io.StringIO(newline="")
-    writer = csv.DictWriter(file, list(lines[0]))
+    writer = csv.DictWriter(file, list(rows[0]))
     writer.writeheader()
-    writer.writerows(lines)
+    writer.writerows(rows)
     write_atomic(folder / "results.csv", file.getvalue().encode())
-    write_atomic(
-        folder / "results.json", (json.dumps(report_data(comparison, tables, seconds), indent=2) + "\n").encode()
-    )
-    write_atomic(folder / "report.html", study_report(comparison, tables, seconds, text).encode())
+    write_atomic(folder / "results.json", (json.dumps(data, indent=2) + "\n").encode())
+    write_atomic(folder / "report.html", html.encode())
 
 
 def report_data(comparison: StudyComparison, tables: Mapping[str, str], seconds: float) -> dict[str, Any]:

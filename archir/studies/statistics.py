@@ -1,4 +1,4 @@
-"""Statistical tests of differences between strategies.
+"""Statistical tests of differences between strategies, and between trainings.
 
 Ranks, the signed-rank test, Holm's correction and the probability of superiority: Demsar 2006, Statistical
 comparisons of classifiers over multiple data sets; Wilcoxon 1945; Holm 1979. P-values of the signed-rank test are
@@ -8,8 +8,9 @@ approximation is used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import erfc, sqrt
+from collections.abc import Hashable, Mapping, Sequence
+from math import atan, cos, erfc, inf, pi, sin, sqrt
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from archir.utils.ranks import ranks
 
 Floats = NDArray[np.float64]
+Key = TypeVar("Key", bound=Hashable)
 MAX_EXACT = 50
 """Maximum number of differences for which p-values are computed exactly."""
 
@@ -48,10 +50,44 @@ def signed_rank_test(differences: Sequence[float]) -> float:
     return erfc(abs(positive - total / 2) / sqrt(2 * variance)) if variance > 0 else 1.0
 
 
-def holm_correction(values: Mapping[tuple[int, int], float]) -> dict[tuple[int, int], float]:
-    """Return p-values by pair of strategies after Holm's correction for multiple comparisons."""
+def t_probability(t: float, freedom: int) -> float:
+    """Return the probability that a variable with Student's t distribution lies between -t and t.
+
+    `freedom` is the number of degrees of freedom. The sum is exact (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4).
+    """
+    angle = atan(t / sqrt(freedom))
+    odd = freedom % 2
+    term, total = (cos(angle) if odd else 1.0), 0.0
+    for k in range(odd, freedom - 1, 2):
+        total += term
+        term *= cos(angle) ** 2 * (k + 1) / (k + 2)
+    return 2 / pi * (angle + sin(angle) * total) if odd else sin(angle) * total
+
+
+def t_quantile(probability: float, freedom: int) -> float:
+    """Return the t for which `t_probability` is the given probability, from 0 to less than 1, by bisection."""
+    low, high = 0.0, 1.0
+    while t_probability(high, freedom) < probability:
+        high *= 2
+    while (middle := (low + high) / 2) not in (low, high):
+        low, high = (middle, high) if t_probability(middle, freedom) < probability else (low, middle)
+    return high
+
+
+def paired_t_test(differences: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
+    """Return the interval of the mean of at least two differences at a confidence level, and the two-sided p-value."""
+    values = np.array(differences, np.float64)
+    freedom, mean = len(values) - 1, float(values.mean())
+    error = float(values.std(ddof=1)) / sqrt(len(values))
+    margin = t_quantile(level, freedom) * error
+    t = abs(mean) / error if error else inf if mean else 0.0
+    return mean - margin, mean + margin, 1 - t_probability(t, freedom)
+
+
+def holm_correction(values: Mapping[Key, float]) -> dict[Key, float]:
+    """Return p-values by pair of strategies or other keys after Holm's correction for multiple comparisons."""
     ordered = sorted(values.items(), key=lambda item: item[1])
-    corrected: dict[tuple[int, int], float] = {}
+    corrected: dict[Key, float] = {}
     running_max = 0.0
     for number, (key, value) in enumerate(ordered):
         running_max = max(running_max, min(1.0, (len(ordered) - number) * value))

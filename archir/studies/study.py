@@ -1,6 +1,7 @@
-"""Study files (TOML), which list search strategies and the tasks on which they are compared.
+"""Study files (TOML): of strategies that are compared on tables of results, or of trainings (see `trainings.py`).
 
-A task is a search space with a table of results.
+The former list search strategies and the tasks on which they are compared; a task is a search space with a table of
+results.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from archir.search.objectives import Objectives
 from archir.search.proposals import without_dedup
 from archir.search.registry import create, strategy_kind
 from archir.spaces.space import Space
+from archir.studies.trainings import TrainingStudy
 from archir.tabular.results import Results, read_results
 from archir.utils import toml
 from archir.utils.files import read_bytes
@@ -94,8 +96,8 @@ class LoadedTask:
         return len(self.objectives) > 1
 
 
-def read_study(path: Path) -> tuple[Study, Document]:
-    """Read a study file; return the study and its TOML document.
+def read_study(path: Path) -> tuple[Study | TrainingStudy, Document]:
+    """Read a study file; return the study and its TOML document. A file that names a `recipe` is a study of trainings.
 
     Raises ArchError: A2260 (the file cannot be read), A1109 (invalid settings).
     """
@@ -105,7 +107,10 @@ def read_study(path: Path) -> tuple[Study, Document]:
         raise fail("A2260", f"cannot read the study {path}: {describe_error(error)}") from None
     document = toml.parse_toml(text, str(path), "A2260")
     if "phase" in document.data and "task" not in document.data:
-        hint = f"`archir search {path}` runs a recipe; a study has tables `[[task]]` and `[[strategy]]`"
+        hint = (
+            f"`archir search {path}` runs a recipe; a study has tables `[[task]]` and `[[strategy]]`, or names a "
+            "`recipe` and its `[arms.NAME]`"
+        )
         raise fail("A2260", f"{path} is a recipe, and not a study", None, hint)
 
     def table_name(place: tuple[str | int, ...]) -> tuple[str, tuple[str | int, ...]]:
@@ -115,6 +120,8 @@ def read_study(path: Path) -> tuple[Study, Document]:
                 return f"{kind} `{document.data[kind][number].get('name', number + 1)}`: ", place[2:]
         return "", place
 
+    if "recipe" in document.data or "arms" in document.data:
+        return parse_settings(TrainingStudy, document.data, span_of=document.span), document
     study = parse_settings(Study, document.data, table_name, document.span)
     problems = [*_duplicate_names(study, document)]
     if problems:

@@ -1,4 +1,4 @@
-"""Ranks of values, and Spearman's rank correlation."""
+"""Ranks of values, and the rank correlations of Spearman and Kendall."""
 
 from __future__ import annotations
 
@@ -21,3 +21,11 @@ def spearman(x: Sequence[float] | Floats, y: Sequence[float] | Floats) -> float 
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     return float(np.corrcoef(ranks(x), ranks(y))[0, 1])
+
+
+def kendall(x: Sequence[float] | Floats, y: Sequence[float] | Floats) -> float | None:
+    """Return Kendall's tau-b; None if there are fewer than two values, or if all x or all y are equal."""
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    first, second = (np.sign(np.subtract.outer(np.asarray(each), np.asarray(each))) for each in (x, y))
+    return float((first * second).sum() / np.sqrt((first**2).sum() * (second**2).sum()))

@@ -72,7 +72,7 @@ class Document:
                 value = value[part]
             length = next(n for n in range(len(path), -1, -1) if not n or path[:n] in self.spans)
             name = ".".join(_dump_key(str(part)) for part in path[length:] or path[-1:])
-            span, line = self.spans.get(path[:length]), f"{name} = {_dump_value(value)}"
+            span, line = self.spans.get(path[:length]), f"{name} = {dump_value(value)}"
             if span is None:
                 yield 0, 0, f"{line}\n"
             elif length == len(path):
@@ -414,19 +414,20 @@ def _is_table_list(value: Any) -> bool:
 
 
 def _dump_lines(table: Mapping[str, Any]) -> str:
-    return "".join(f"{_dump_key(name)} = {_dump_value(value)}\n" for name, value in table.items() if value is not None)
+    return "".join(f"{_dump_key(name)} = {dump_value(value)}\n" for name, value in table.items() if value is not None)
 
 
 def _dump_key(name: str) -> str:
     return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
-def _dump_value(value: Any) -> str:
+def dump_value(value: Any) -> str:
+    """Return a value in TOML syntax on one line; tables are written as inline tables."""
     if isinstance(value, Mapping):
         inside = ", ".join(
-            f"{_dump_key(name)} = {_dump_value(item)}" for name, item in value.items() if item is not None
+            f"{_dump_key(name)} = {dump_value(item)}" for name, item in value.items() if item is not None
         )
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_dump_value, value))}]"
+        return f"[{', '.join(map(dump_value, value))}]"
     return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)

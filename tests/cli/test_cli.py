@@ -357,7 +357,9 @@ def test_the_message_of_an_interruption_repeats_the_command(
         raise Interrupted("it was stopped")
 
     monkeypatch.setattr(work, stopped)
-    (tmp_path / "study.toml").write_text("")
+    (tmp_path / "study.toml").write_text(
+        'task = [{ name = "a", space = "a.arch", table = "a.csv" }]\nstrategy = [{ name = "a", strategy = "random" }]\n'
+    )
     known = places | {"study.toml": str(tmp_path / "study.toml"), "run": str(tmp_path)}
     words = [known.get(word, word) for word in shlex.split(line)]
     assert run(*words, code=130).stderr.endswith(f"it was stopped; resume it with `{shlex.join(['archir', *words])}`\n")

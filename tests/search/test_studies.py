@@ -29,7 +29,7 @@ from archir.studies.anytime import GroundTruth, curve_points
 from archir.studies.run import StudyOutcome, run_study
 from archir.studies.searches import NOT_IN_TABLE, Trials
 from archir.studies.statistics import holm_correction, probability_less, signed_rank_test, undecided_groups
-from archir.studies.study import LoadedTask, Task, load_task, read_study
+from archir.studies.study import LoadedTask, Study, Task, load_task, read_study
 from archir.utils.ranks import ranks
 from tests.chromium import PROGRAM, Chromium
 
@@ -99,7 +99,13 @@ def folder(tmp_path: Path) -> Path:
 def done(folder: Path, text: str | None = None, **more: Any) -> StudyOutcome:
     if text is not None:
         (folder / "study.toml").write_text(text)
-    return run_study(folder / "study.toml", folder / "out", **more)
+    return run_into(folder, "out", **more)
+
+
+def run_into(folder: Path, name: str, **more: Any) -> StudyOutcome:
+    study, document = read_study(folder / "study.toml")
+    assert isinstance(study, Study)
+    return run_study(study, document, folder / "study.toml", folder / name, **more)
 
 
 def results(folder: Path) -> Any:
@@ -179,7 +185,7 @@ def test_a_study_that_was_killed_goes_on(folder: Path) -> None:
     done(folder, progress=lambda one, _: counts.append(one))
     assert counts[0] >= before
     stopped = results(folder)
-    run_study(folder / "study.toml", folder / "whole")
+    run_into(folder, "whole")
     whole = json.loads((folder / "whole" / "results.json").read_text())
     assert {**stopped, "seconds": 0, "checklist": 0} == {**whole, "seconds": 0, "checklist": 0}
 
@@ -474,6 +480,7 @@ def test_the_page_is_one_file_and_escapes_names(folder: Path) -> None:
 
 def test_studies_are_read_with_places(folder: Path) -> None:
     study, document = read_study(folder / "study.toml")
+    assert isinstance(study, Study)
     assert [one.name for one in study.strategy] == ["random", "local"]
     assert document.span(("strategy", 1, "name")) is not None
 

@@ -1,0 +1,363 @@
+"""Studies of trainings: what is run and what is not run again, statistics of arms, and mistakes in their files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archir.cli.main import main
+from archir.runs import Run
+from archir.studies.statistics import paired_t_test, t_probability, t_quantile
+from archir.studies.training_runs import TrainingWorkload
+from archir.utils.ranks import kendall
+from tests.chromium import PROGRAM, Chromium
+
+SPACE = """net space {
+    input image: f32[1, 8, 8]
+    x = image
+    for i in 0..2 {
+        x = x |> choose op { wide: conv(8), narrow: conv(4), skip: identity }
+    }
+    output y = x |> global_avg_pool |> linear(10)
+}
+"""
+RECIPE = """
+space = "net.arch"
+threads = 1
+
+[data]
+source = "digits"
+limit = 200
+
+[[phase]]
+name = "random"
+strategy = "spos"
+training = { epochs = 1, batch = 32 }
+
+[[phase]]
+name = "inherited"
+strategy = "random"
+start = { weights = "random" }
+options = { trials = 4 }
+
+[[phase]]
+name = "train"
+strategy = "train"
+start = { architecture = "inherited" }
+training = { epochs = 2, batch = 32 }
+"""
+STUDY = """
+title = "What the learning rate is worth"
+recipe = "recipe.toml"
+seeds = 3
+measured = ["train.accuracy", "tau(inherited.accuracy, inherited.loss)"]
+baseline = "slow"
+
+[arms.slow]
+
+[arms.fast]
+"train.weights.lr" = 0.5
+
+[smoke]
+"train.training.epochs" = 1
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The space, the recipe and the study."""
+    (tmp_path / "net.arch").write_text(SPACE)
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    (tmp_path / "study.toml").write_text(STUDY)
+    return tmp_path
+
+
+def study(folder: Path, *options: str, text: str | None = None, code: int = 0, out: str = "out") -> Result:
+    if text is not None:
+        (folder / "study.toml").write_text(text)
+    arguments = ["study", str(folder / "study.toml"), "-o", str(folder / out), *options]
+    result = CliRunner().invoke(main, arguments, env={"COLUMNS": "200"})
+    assert result.exit_code == code, result.output
+    return result
+
+
+def results(folder: Path, out: str = "out") -> Any:
+    return json.loads((folder / out / "results.json").read_text())
+
+
+def without_times(data: Any) -> Any:
+    """The results without the times, which are not reproducible."""
+    return {
+        **data,
+        "results": [{**row, "seconds": None} for row in data["results"]],
+        "runs": [{**run, "seconds": None} for run in data["runs"]],
+    }
+
+
+def changed_times(folder: Path) -> dict[str, int]:
+    return {path.parent.name: path.stat().st_mtime_ns for path in (folder / "out").glob("*/manifest.json")}
+
+
+def test_every_arm_is_a_run_with_every_seed(folder: Path) -> None:
+    said = study(folder).stdout
+    names = [f"{arm}-seed{seed}" for seed in range(3) for arm in ("slow", "fast")]
+    assert [run["name"] for run in results(folder)["runs"]] == names
+    for run in results(folder)["runs"]:
+        stored = Run.open(folder / "out" / run["name"])
+        assert stored.finished
+        assert stored.phase("train").rows()[-1]["accuracy"] == run["values"]["train.accuracy"]
+        trials = stored.phase("inherited").trials()
+        pairs = [(trial.scores["accuracy"], trial.scores["loss"]) for trial in trials]
+        scipy_stats = pytest.importorskip("scipy.stats")
+        tau = scipy_stats.kendalltau(*zip(*pairs, strict=True)).statistic
+        assert run["values"]["tau(inherited.accuracy, inherited.loss)"] == pytest.approx(tau)
+    assert "3 of 3" in said
+    listed = CliRunner().invoke(main, ["runs", str(folder / "out"), "--json"]).stdout
+    assert len(json.loads(listed)) == 6
+    page = (folder / "out" / "report.html").read_text()
+    assert page.count('class="band') == 2
+    assert "What the learning rate is worth" in page
+
+
+def test_differences_are_paired_by_seed(folder: Path) -> None:
+    study(folder)
+    scipy_stats = pytest.importorskip("scipy.stats")
+    found = results(folder)
+    values = {
+        arm: np.array([run["values"]["train.accuracy"] for run in found["runs"] if run["arm"] == arm])
+        for arm in ("slow", "fast")
+    }
+    slow, fast = found["results"][:2]
+    assert slow["difference"] is None
+    for row, column in ((slow, values["slow"]), (fast, values["fast"])):
+        assert row["mean"] == pytest.approx(column.mean())
+        assert row["standard_error"] == pytest.approx(scipy_stats.sem(column))
+    test = scipy_stats.ttest_rel(values["fast"], values["slow"])
+    interval = test.confidence_interval(0.95)
+    assert fast["difference"] == pytest.approx((values["fast"] - values["slow"]).mean())
+    assert (fast["low"], fast["high"]) == pytest.approx((interval.low, interval.high))
+    assert fast["p_after_holm"] == pytest.approx(test.pvalue)
+    with (folder / "out" / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert float(rows[1]["difference"]) == fast["difference"]
+
+
+def test_arms_and_seeds_added_later_run_alone(folder: Path) -> None:
+    study(folder, text=STUDY.replace("seeds = 3", "seeds = 1"))
+    before = changed_times(folder)
+    added = (
+        STUDY.replace("seeds = 3", "seeds = [0, 7]") + '\n[arms.faster.train]\nweights = { kind = "sgd", lr = 1.0 }\n'
+    )
+    study(folder, text=added)
+    after = changed_times(folder)
+    assert after.items() >= before.items()
+    assert after.keys() - before.keys() == {"slow-seed7", "fast-seed7", "faster-seed0", "faster-seed7"}
+    study(folder)
+    assert changed_times(folder) == after
+
+
+def test_runs_that_a_search_wrote_are_accepted(folder: Path) -> None:
+    (folder / "study.toml").write_text(STUDY.replace("seeds = 3", "seeds = 1"))
+    run = ["search", str(folder / "recipe.toml"), "-o", str(folder / "out" / "fast-seed0")]
+    assert CliRunner().invoke(main, [*run, "--set", "train.weights.lr=0.50"]).exit_code == 0
+    table = study(folder, "--table")
+    assert "1 of 2 runs are finished" in table.stdout
+    assert not (folder / "out" / "slow-seed0").exists()
+    before = changed_times(folder)
+    study(folder)
+    assert changed_times(folder)["fast-seed0"] == before["fast-seed0"]
+    (row,) = (row for row in results(folder)["results"][:2] if row["arm"] == "fast")
+    assert (row["pairs"], row["low"]) == (1, None)
+
+
+def test_seeds_that_only_one_arm_has_finished_are_left_out_and_counted(folder: Path) -> None:
+    study(folder)
+    shutil.rmtree(folder / "out" / "slow-seed1")
+    said = study(folder, "--table").stdout
+    assert "; seeds left out, as only one arm has finished them: 1" in said
+    assert "5 of 6 runs are finished" in said
+    fast = results(folder)["results"][1]
+    assert (fast["runs"], fast["pairs"], fast["left_out"]) == (3, 2, 1)
+
+
+def test_two_processes_find_the_same(folder: Path) -> None:
+    study(folder)
+    study(folder, "--executor", "processes:2", out="two")
+    assert without_times(results(folder, "two")) == without_times(results(folder))
+
+
+def test_a_killed_study_ends_as_one_that_was_not_killed(folder: Path) -> None:
+    text = STUDY.replace("seeds = 3", "seeds = 2")
+    study(folder, text=text, out="whole")
+    arguments = ["-m", "archir", "study", str(folder / "study.toml"), "-o", str(folder / "out")]
+    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not (folder / "out" / "fast-seed0" / "phases" / "random").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    runs = [run["state"] for run in json.loads(study(folder, "--table", "--json").stdout)["runs"]]
+    assert runs[0] == "finished"
+    assert runs[-1] == "not begun"
+    study(folder)
+    assert without_times(results(folder)) == without_times(results(folder, "whole"))
+
+
+def test_runs_of_another_process_are_left_to_it(folder: Path) -> None:
+    (folder / "study.toml").write_text(STUDY.replace("seeds = 3", "seeds = 1"))
+    overrides = {"train.weights.lr": "0.5", "seed": "0"}
+    inputs = {"recipe.toml": RECIPE, "overrides.json": json.dumps(overrides), "space/net.arch": SPACE}
+    with Run.create(folder / "out" / "fast-seed0", "busy", inputs, {}):
+        said = study(folder)
+        work = TrainingWorkload(folder / "recipe.toml", folder / "out", None, True)
+        assert work.prepare()(("fast-seed0", overrides)) == {"busy": 1.0}
+    assert "another process is running `fast-seed0`" in said.stderr
+    assert "1 of 2 runs are finished" in said.stdout
+
+
+def test_smoke_runs_every_arm_once_in_short(folder: Path) -> None:
+    study(folder, "--smoke")
+    assert sorted(path.name for path in (folder / "out").iterdir() if path.is_dir()) == ["fast-seed0", "slow-seed0"]
+    assert len(Run.open(folder / "out" / "fast-seed0").phase("train").rows()) == 1
+    said = study(folder, code=1).stderr
+    assert "A2265" in said
+    assert "`train.training.epochs` is 1, not 2" in said
+
+
+def test_an_arm_that_changed_is_refused(folder: Path) -> None:
+    text = STUDY.replace("seeds = 3", "seeds = 1")
+    study(folder, text=text)
+    said = study(folder, text=text.replace('lr" = 0.5', 'lr" = 0.25'), code=1).stderr
+    assert "fast-seed0 was run with other settings: `train.weights.lr` is 0.5, not 0.25" in said
+    assert "study.toml:" in said
+    (folder / "net.arch").write_text(SPACE.replace("conv(8)", "conv(6)"))
+    assert "was run with another version of net.arch" in study(folder, text=text, code=1).stderr
+
+
+def test_settings_of_all_arms_give_way_to_those_of_an_arm(folder: Path) -> None:
+    options = ["--set", "train.weights.lr=0.05", "--set", "data.limit=150", "--check", "--json"]
+    assert [*json.loads(study(folder, *options).stdout)["arms"]] == ["slow", "fast"]
+    study(folder, *options[:4], text=STUDY.replace("seeds = 3", "seeds = 1"))
+    rates = {}
+    for arm in ("slow", "fast"):
+        overrides = json.loads(Run.open(folder / "out" / f"{arm}-seed0").content("overrides.json"))
+        rates[arm] = overrides["train.weights.lr"]
+        assert overrides["data.limit"] == "150"
+    assert rates == {"slow": "0.05", "fast": "0.5"}
+
+
+def test_a_run_that_fails_leaves_the_others(folder: Path) -> None:
+    added = '\n[arms.broken]\n"train.weights" = { lr = 1000.0, momentum = 0.99 }\n"train.training.epochs" = 30\n'
+    said = study(folder, text=STUDY.replace("seeds = 3", "seeds = 1") + added)
+    assert "run that failed: broken-seed0: error[A1107]: train: the loss became" in said.stderr
+    assert "2 of 3 runs are finished" in said.stdout
+    assert [run["state"] for run in results(folder)["runs"]] == ["finished", "finished", "interrupted"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ('"train.weights.lr" = 0.5', '"train.weight.lr" = 0.5', "phase `train`: there is no `weight`"),
+        ('"train.weights.lr" = 0.5', '"trian.weights.lr" = 0.5', "there is no `trian`"),
+        ('"train.weights.lr" = 0.5', "seed = 3", "arm `fast`: the study sets `seed`"),
+        ('"recipe.toml"', '"nothing.toml"', "cannot read the recipe"),
+        ("seeds = 3", "seeds = 0", "`seeds` is 0"),
+        ("seeds = 3", "seeds = []", "`seeds`"),
+        ("[arms.fast]", '[arms."../fast"]', "`../fast` cannot name an arm"),
+        ('baseline = "slow"', 'baseline = "low"', "`baseline`: `low` is none of the arms `slow` and `fast`"),
+        ('"train.accuracy"', '"trian.accuracy"', "has no phase `trian`"),
+        ('"train.accuracy"', '"accuracy"', "write PHASE.METRIC or tau(PHASE.SCORE, PHASE.SCORE), not `accuracy`"),
+        ("measured =", "measures =", "`measured` is missing"),
+    ],
+)
+def test_a_mistake_is_an_error_in_the_study_file(folder: Path, old: str, new: str, wanted: str) -> None:
+    assert old in STUDY
+    said = study(folder, "--check", text=STUDY.replace(old, new), code=1).stderr
+    assert wanted in said
+    assert "study.toml:" in said
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("measured", "wanted"),
+    [
+        ("train.f1", "metrics of random: loss, validation_accuracy"),
+        ("tau(inherited.accuracy, inherited.f1)", "scores of its trials: `accuracy` and `loss`"),
+        ("tau(inherited.accuracy, train.accuracy)", "the phase tries no architectures"),
+    ],
+)
+def test_an_unknown_metric_ends_with_a_list_of_the_metrics(folder: Path, measured: str, wanted: str) -> None:
+    text = STUDY.replace("seeds = 3", "seeds = 1").replace('"train.accuracy"', f'"{measured}"')
+    said = study(folder, text=text, code=1).stderr
+    assert "A2266" in said
+    assert wanted in said
+    study(folder, text=STUDY.replace("seeds = 3", "seeds = 1"))
+
+
+def test_options_of_the_other_kind_of_study_are_refused(folder: Path) -> None:
+    assert "--trials is for studies of strategies" in study(folder, "--trials", "a.csv", code=2).stderr
+    assert "leave out --smoke" in study(folder, "--table", "--smoke", code=2).stderr
+    tables = '[[task]]\nname = "a"\nspace = "a"\ntable = "a"\n[[strategy]]\nname = "a"\nstrategy = "random"\n'
+    assert "--smoke is for studies of trainings" in study(folder, "--smoke", text=tables, code=2).stderr
+
+
+def test_a_folder_of_something_else_is_left_alone(folder: Path) -> None:
+    run = ["search", str(folder / "recipe.toml"), "-o", str(folder / "out")]
+    assert CliRunner().invoke(main, run).exit_code == 0
+    before = (folder / "out" / "report.html").read_bytes()
+    assert "A2262" in study(folder, code=1).stderr
+    assert (folder / "out" / "report.html").read_bytes() == before
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="needs Chromium")
+def test_the_page_in_a_browser(folder: Path, tmp_path: Path) -> None:
+    study(folder)
+    browser = Chromium(tmp_path / "profile")
+    try:
+        browser.open(folder / "out" / "report.html")
+        assert browser.run("document.querySelectorAll('svg .band').length") == 2
+        assert browser.run("document.querySelectorAll('section').length") == 4
+        browser.picture(tmp_path / "page.png", 1200, 1600)
+    finally:
+        browser.close()
+
+
+# statistics
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 30, 201])
+def test_students_distribution_is_that_of_scipy(freedom: int) -> None:
+    scipy_stats = pytest.importorskip("scipy.stats")
+    for t in (0.0, 0.3, 1.0, 4.5, 60.0):
+        expected = 1 - 2 * scipy_stats.t.sf(t, freedom)
+        assert t_probability(t, freedom) == pytest.approx(expected, abs=1e-12)
+    for level in (0.5, 0.95, 0.999):
+        assert t_quantile(level, freedom) == pytest.approx(scipy_stats.t.ppf((1 + level) / 2, freedom), rel=1e-9)
+
+
+def test_equal_differences_have_an_interval_of_one_number() -> None:
+    assert paired_t_test([0.0, 0.0]) == (0.0, 0.0, 1.0)
+    assert paired_t_test([0.5, 0.5, 0.5]) == (0.5, 0.5, 0.0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=12))
+def test_kendalls_tau_counts_pairs(pairs: Sequence[tuple[int, int]]) -> None:
+    x, y = zip(*pairs, strict=True)
+    signs = [(np.sign(a - c), np.sign(b - d)) for (a, b), (c, d) in combinations(pairs, 2)]
+    untied = sum(abs(first) for first, _ in signs) * sum(abs(second) for _, second in signs)
+    expected = sum(first * second for first, second in signs) / untied**0.5 if untied else None
+    assert kendall(x, y) == (None if expected is None else pytest.approx(expected))

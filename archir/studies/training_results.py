@@ -244,7 +244,7 @@ def format_error(measured: str, value: float | None) -> str:
 
 def format_difference(measured: str, value: float) -> str:
     """Format a difference with its sign: of fractions in percentage points."""
-    return f"{100 * value:+.2f}" if is_fraction(measured) else f"{value:+.3g}"
+    return f"{100 * value:+.2f}" if is_fraction(measured) else f"{value:+.2g}"
 
 
 def format_interval(measured: str, low: float, high: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from archir.runs import Run, manifest
 from archir.runs.lock import is_locked
 from archir.runs.summaries import flat_settings
 from archir.search.executors.factory import executor
-from archir.search.executors.tasks import Failed, Score
+from archir.search.executors.tasks import Failed, Outcome, Score
 from archir.search.signals import keep_outer_handlers
 from archir.studies.run import FILE, STUDY, Progress, write_results
 from archir.studies.training_page import training_report
@@ -29,8 +29,8 @@ from archir.utils.toml import Document
 
 _ERROR = f"{ArchError.__module__}.{ArchError.__name__}: "
 """Begin of the messages of failed runs that says no more than the diagnostics after it."""
-_BUSY = "busy"
-"""Name of the score of a run that another process is writing."""
+_TAKEN = {"A1807", "A1808"}
+"""Codes of the errors for a run that another process is writing, or has begun in the meantime."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class TrainingWorkload:
     """Whether runs are executed in the process of the command, which reports their progress and stops gracefully."""
 
     def prepare(self) -> Score:
-        """Return the function that completes one run: its name and its overrides."""
+        """Return the function that completes one run, given its name and overrides, unless another process does."""
         return self._complete
 
     def _complete(self, task: tuple[str, Mapping[str, str]]) -> Mapping[str, float]:
@@ -79,11 +79,10 @@ class TrainingWorkload:
                     None if begun else self.recipe, folder, resume=begun, overrides={} if begun else overrides,
                     device=self.device, progress=progress if self.local else None,
                 )  # fmt: skip
-        except ArchError:
-            if is_locked(folder):
-                return {_BUSY: 1.0}
-            raise
-        return {_BUSY: 0.0}
+        except ArchError as error:
+            if not (_TAKEN & {problem.code for problem in error.diagnostics} and (folder / manifest.NAME).exists()):
+                raise
+        return {}
 
 
 def check_arms(
@@ -125,57 +124,85 @@ def run_trainings(
     """
     recipe = path.resolve().parent / study.recipe
     planned = plan_runs(study, document, recipe, options.overrides, options.smoke)
-    if (folder / manifest.NAME).exists() or (folder / FILE).exists():
-        hint = "name a new folder: -o runs/study"
-        raise fail("A2262", f"{folder} is not the folder of a study of trainings", None, hint)
-    measured = {}
-    for run in planned:
-        with document.with_span("arms", run.arm):
-            measured[run.name] = _existing_run(run, folder, recipe, study)
+    _require_study_folder(folder, planned)
+    reader = _RunReader(study, document, recipe, folder)
+    measured = {run.name: reader.read(run) for run in planned}
     remaining = [run for run in planned if measured[run.name].state not in ("finished", "running")]
     failed: dict[str, str] = {}
     if remaining and not dry:
         write_atomic(folder / STUDY, document.source.text.encode())
         _check(document, recipe, remaining, options, trust_code=True)
-        name = options.executor or study.executor
-        with document.with_span("executor"):
-            workers = executor(name, cores=remaining[0].recipe.threads or 1)
-        work = TrainingWorkload(recipe, folder, options.device, name == "local")
-        by_name = {run.name: run for run in remaining}
         done = len(planned) - len(remaining)
         progress(done, len(planned))
-        try:
-            with workers:
-                for outcome in workers.run(work, [(run.name, (run.name, run.overrides)) for run in remaining]):
-                    if isinstance(outcome, Failed):
-                        failed[outcome.key] = f"{outcome.key}: {outcome.message.removeprefix(_ERROR)}"
-                    measured[outcome.key] = _existing_run(by_name[outcome.key], folder, recipe, study)
-                    done += 1
-                    progress(done, len(planned))
-        except KeyboardInterrupt:
-            raise Interrupted("the study was stopped") from None
-    runs = list(measured.values())
-    if failed and not any(run.values for run in runs):
-        raise ArchError(Diagnostic("A2264", f"every run of the study failed: {next(iter(failed.values()))}"))
-    comparison = compare_arms(study, runs)
-    if folder.is_dir():
-        html = training_report(study, comparison, document.source.text)
-        write_results(folder, comparison.rows(), comparison.as_json(), html)
-    return TrainingOutcome(comparison, failed, [run.name for run in runs if run.state == "running"])
+        for number, outcome in enumerate(_train(remaining, reader, options), done + 1):
+            if isinstance(outcome, Failed):
+                failed[outcome.key] = f"{outcome.key}: {outcome.message.removeprefix(_ERROR)}"
+            progress(number, len(planned))
+    while True:
+        before = measured
+        measured = {run.name: before[run.name] if before[run.name].values else reader.read(run) for run in planned}
+        runs = list(measured.values())
+        if failed and not any(run.values for run in runs):
+            raise ArchError(Diagnostic("A2264", f"every run of the study failed: {next(iter(failed.values()))}"))
+        comparison = compare_arms(study, runs)
+        if folder.is_dir():
+            html = training_report(study, comparison, document.source.text)
+            write_results(folder, comparison.rows(), comparison.as_json(), html)
+        if measured == before:  # else another process may have finished a run and written its results before
+            return TrainingOutcome(comparison, failed, [run.name for run in runs if run.state == "running"])
 
 
-def _existing_run(planned: PlannedRun, folder: Path, recipe: Path, study: TrainingStudy) -> MeasuredRun:
-    """Return what is measured of a run in the folder, which may be unfinished or missing.
+def _require_study_folder(folder: Path, planned: Sequence[PlannedRun]) -> None:
+    """Raise ArchError (A2262) if a folder contains something other than a study of trainings."""
+    is_new = not folder.is_dir() or not any(folder.iterdir())
+    is_study = (folder / STUDY).exists() or any((folder / run.name).is_dir() for run in planned)
+    if not (is_new or is_study) or (folder / manifest.NAME).exists() or (folder / FILE).exists():
+        text = f"{folder} exists and is not the folder of a study of trainings"
+        raise fail("A2262", text, None, "name a new folder: -o runs/study")
 
-    Raises ArchError (A2265) if the run was made with other settings or another space than the study has now.
-    """
-    path = folder / planned.name
-    if not (path / manifest.NAME).exists():
-        return MeasuredRun(planned.arm, planned.seed, "not begun")
-    run = Run.open(path)
-    _require_same(planned, run, recipe)
-    state = "finished" if run.finished else "running" if is_locked(path) else "interrupted"
-    return measured_run(planned, state, run, study.measures)
+
+def _train(remaining: Sequence[PlannedRun], reader: _RunReader, options: TrainingOptions) -> Iterator[Outcome]:
+    """Complete runs and yield an outcome for each. Raises ArchError (A2266) as soon as a finished run lacks a metric,
+    and Interrupted."""
+    name = options.executor or reader.study.executor
+    with reader.document.with_span("executor"):
+        workers = executor(name, cores=remaining[0].recipe.threads or 1)
+    is_local, by_name = name == "local", {run.name: run for run in remaining}
+    folder = reader.folder if is_local else reader.folder.absolute()
+    work = TrainingWorkload(reader.recipe, folder, options.device, is_local)
+    try:
+        with workers:
+            for outcome in workers.run(work, [(run.name, (run.name, run.overrides)) for run in remaining]):
+                reader.read(by_name[outcome.key])
+                yield outcome
+    except KeyboardInterrupt:
+        raise Interrupted("the study was stopped") from None
+
+
+@dataclass(frozen=True)
+class _RunReader:
+    """Reads the runs in the folder of a study."""
+
+    study: TrainingStudy
+    document: Document
+    recipe: Path
+    folder: Path
+
+    def read(self, planned: PlannedRun) -> MeasuredRun:
+        """Return what is measured of a run, which may be unfinished or missing.
+
+        Raises ArchError: A2265 (the run was made with other settings or another space than the study has now), A2266
+        (it lacks a metric).
+        """
+        path = self.folder / planned.name
+        if not (path / manifest.NAME).exists():
+            return MeasuredRun(planned.arm, planned.seed, "not begun")
+        run = Run.open(path)
+        with self.document.with_span("arms", planned.arm):
+            _require_same(planned, run, self.recipe)
+        state = "finished" if run.finished else "running" if is_locked(path) else "interrupted"
+        with self.document.with_span("measured"):
+            return measured_run(planned, state, run, self.study.measures)
 
 
 def _require_same(planned: PlannedRun, run: Run, recipe: Path) -> None:

@@ -201,20 +201,33 @@ def test_two_processes_find_the_same(folder: Path) -> None:
     assert without_times(results(folder, "two")) == without_times(results(folder))
 
 
-def test_a_killed_study_ends_as_one_that_was_not_killed(folder: Path) -> None:
-    text = STUDY.replace("seeds = 3", "seeds = 2")
-    study(folder, text=text, out="whole")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+def test_a_stopped_study_ends_as_one_that_was_not_stopped(folder: Path, number: signal.Signals) -> None:
+    study(folder, text=STUDY.replace("seeds = 3", "seeds = 2"), out="whole")
     arguments = ["-m", "archir", "study", str(folder / "study.toml"), "-o", str(folder / "out")]
-    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     while process.poll() is None and not (folder / "out" / "fast-seed0" / "phases" / "random").exists():
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    runs = [run["state"] for run in json.loads(study(folder, "--table", "--json").stdout)["runs"]]
-    assert runs[0] == "finished"
-    assert runs[-1] == "not begun"
+    process.send_signal(number)
+    _, said = process.communicate()
+    if number == signal.SIGINT:
+        assert process.returncode == 130
+        assert "the study was stopped; resume it with `archir study " in said
+    states = [run["state"] for run in json.loads(study(folder, "--table", "--json").stdout)["runs"]]
+    assert states[0] == "finished"
+    assert states[-1] == "not begun"
     study(folder)
     assert without_times(results(folder)) == without_times(results(folder, "whole"))
+
+
+def test_two_commands_share_a_folder(folder: Path) -> None:
+    arguments = ["-m", "archir", "study", str(folder / "study.toml"), "-o", str(folder / "out")]
+    commands = [subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [command.communicate()[1] for command in commands]
+    assert [command.returncode for command in commands] == [0, 0], said
+    assert results(folder)["finished"] == 6
 
 
 def test_runs_of_another_process_are_left_to_it(folder: Path) -> None:
@@ -224,7 +237,7 @@ def test_runs_of_another_process_are_left_to_it(folder: Path) -> None:
     with Run.create(folder / "out" / "fast-seed0", "busy", inputs, {}):
         said = study(folder)
         work = TrainingWorkload(folder / "recipe.toml", folder / "out", None, True)
-        assert work.prepare()(("fast-seed0", overrides)) == {"busy": 1.0}
+        assert work.prepare()(("fast-seed0", overrides)) == {}
     assert "another process is running `fast-seed0`" in said.stderr
     assert "1 of 2 runs are finished" in said.stdout
 
@@ -303,7 +316,7 @@ def test_a_mistake_is_an_error_in_the_study_file(folder: Path, old: str, new: st
 def test_an_unknown_metric_ends_with_a_list_of_the_metrics(folder: Path, measured: str, wanted: str) -> None:
     text = STUDY.replace("seeds = 3", "seeds = 1").replace('"train.accuracy"', f'"{measured}"')
     said = study(folder, text=text, code=1).stderr
-    assert "A2266" in said
+    assert "study.toml:5:1: error[A2266]" in said
     assert wanted in said
     study(folder, text=STUDY.replace("seeds = 3", "seeds = 1"))
 

@@ -23,7 +23,7 @@ from archir.search.signals import keep_outer_handlers
 from archir.studies.run import FILE, STUDY, Progress, write_results
 from archir.studies.training_page import training_report
 from archir.studies.training_results import MeasuredRun, TrainingComparison, compare_arms, measured_run
-from archir.studies.trainings import PlannedRun, TrainingStudy, plan_runs
+from archir.studies.trainings import PlannedRun, TrainingStudy, locate_overrides, plan_runs
 from archir.utils.files import write_atomic
 from archir.utils.toml import Document
 
@@ -104,7 +104,7 @@ def _check(
     phases: dict[str, Mapping[str, Mapping[str, Any]]] = {}
     for run in runs:
         if run.arm not in phases:
-            with document.with_span("arms", run.arm):
+            with document.with_span("arms", run.arm), locate_overrides(document, run.positions):
                 phases[run.arm] = backends.get("torch").check_recipe(
                     recipe, overrides=run.overrides, device=options.device, trust_code=trust_code
                 )

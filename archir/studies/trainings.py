@@ -114,12 +114,16 @@ class TrainingStudy(Settings):
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """Run of a study: its arm and seed, the overrides of the recipe, and the recipe with these overrides."""
+    """Run of a study: its arm and seed, the overrides of the recipe, and the recipe with these overrides.
+
+    `positions` are the paths of the overrides in the study file, by key.
+    """
 
     arm: str
     seed: int
     overrides: Mapping[str, str]
     recipe: Recipe
+    positions: Mapping[str, toml.Path]
 
     @property
     def name(self) -> str:
@@ -142,7 +146,7 @@ def plan_runs(
     with document.with_span("recipe"):
         read(recipe)
     smoke_settings = [*_flatten(study.smoke, ("smoke",))] if smoke else []
-    recipes: dict[str, tuple[dict[str, str], Recipe]] = {}
+    arms: list[PlannedRun] = []
     for arm, table in study.arms.items():
         settings = [*_flatten(table, ("arms", arm)), *smoke_settings]
         overrides = {**common, **{key: value for key, value, _ in settings}}
@@ -151,12 +155,17 @@ def plan_runs(
             text = f"arm `{arm}`: the study sets `seed`"
             raise fail("A1109", text, document.span(paths["seed"]), "name the seeds in `seeds` of the study")
         with locate_overrides(document, paths):
-            recipes[arm] = overrides, read(recipe, overrides).recipe
-        _check_phases(study, document, arm, recipes[arm][1])
+            arms.append(PlannedRun(arm, 0, overrides, read(recipe, overrides).recipe, paths))
+        _check_phases(study, document, arms[-1])
     return [
-        PlannedRun(arm, seed, {**overrides, "seed": str(seed)}, recipe_of_arm.model_copy(update={"seed": seed}))
+        replace(
+            run,
+            seed=seed,
+            overrides={**run.overrides, "seed": str(seed)},
+            recipe=run.recipe.model_copy(update={"seed": seed}),
+        )
         for seed in study.all_seeds[: 1 if smoke else None]
-        for arm, (overrides, recipe_of_arm) in recipes.items()
+        for run in arms
     ]
 
 
@@ -191,12 +200,12 @@ def locate_overrides(document: Document, paths: Mapping[str, toml.Path]) -> Iter
         raise ArchError(*map(moved, error.diagnostics)) from None
 
 
-def _check_phases(study: TrainingStudy, document: Document, arm: str, recipe: Recipe) -> None:
+def _check_phases(study: TrainingStudy, document: Document, run: PlannedRun) -> None:
     """Raise ArchError (A1109) if a measured phase is not in the recipe of an arm."""
-    phases = [phase.name for phase in recipe.phase]
+    phases = [phase.name for phase in run.recipe.phase]
     for measure in study.measures:
         for name, _ in measure.parts:
             if name not in phases:
-                text = f"arm `{arm}` has no phase `{name}`, of which `{measure.text}` is measured"
+                text = f"arm `{run.arm}` has no phase `{name}`, of which `{measure.text}` is measured"
                 hint = suggest(name, phases) or f"phases: {join_names(phases)}"
                 raise fail("A1109", text, document.span(("measured",)), hint)

@@ -126,13 +126,24 @@ class RandomErasing(Settings):
     """Erased pixels: normal noise in units of the standard deviation of the data, or the mean colour."""
 
 
+@dataclass(frozen=True)
+class ShortForm:
+    """Annotation of settings that a single value may stand for: adds these values to the settings' JSON Schema."""
+
+    values: tuple[str | bool, ...]
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Return a JSON Schema that accepts the values and the settings."""
+        return {"anyOf": [{"enum": list(self.values)}, handler(core)]}
+
+
 def _switch(value: object) -> object:
     """Convert `true` to settings with default values, and `false` to None."""
     return {} if value is True else None if value is False else value
 
 
 _S = TypeVar("_S")
-Optional = Annotated[_S | None, BeforeValidator(_switch)]
+Optional = Annotated[_S | None, BeforeValidator(_switch), ShortForm((True, False))]
 """Settings that `true` turns on with default values; None turns them off."""
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
@@ -195,3 +206,7 @@ class Augment(Settings):
     def needs_pixels(self) -> bool:
         """True if colours are changed, which is defined for pixels only."""
         return bool(self.jitter or self.auto_augment or self.rand_augment)
+
+
+AugmentSettings = Annotated[Augment, ShortForm(tuple(PRESETS))]
+"""Settings of image augmentation, or the name of a preset."""

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from archir.data.resizing import Interpolation, Resizing
 from archir.diagnostics.work import MAX_COUNT, MAX_THREADS
-from archir.recipes.augmentation import Augment
+from archir.recipes.augmentation import Augment, AugmentSettings
 from archir.recipes.training import Optimizer, Training
 from archir.utils.settings import Amount, Count, ListAsTuple, Seed, Settings
 
@@ -38,7 +38,7 @@ class DataSettings(Settings):
     ImageNet's usual evaluation is 0.875: of an image with a shorter side of 256 pixels, 224 x 224.
     """
     interpolation: Interpolation = "bilinear"
-    augment: Augment = Augment()
+    augment: AugmentSettings = Augment()
 
     @property
     def resizing(self) -> Resizing:
@@ -154,7 +154,7 @@ class Phase(Settings):
     parameters: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the net; they override those in the recipe's top-level `parameters`."""
     data: DataSettings | None = None
-    augment: Augment | None = None
+    augment: AugmentSettings | None = None
     """Augmentation; it replaces the one in `data`."""
     objective: dict[str, Any] = Field(default_factory=lambda: {"kind": "classification"})
     also: Annotated[tuple[dict[str, Any], ...], ListAsTuple] = ()

@@ -71,6 +71,7 @@ also = [{ kind = "distillation", phase = "a", weight = 0.5 }]
 [[phase]]
 name = "c"
 strategy = "train"
+augment = { preset = "deit", erase = false, jitter = true, crop = { area = [0.2, 1.0] } }
 objective = { label_smoothing = 0.1 }
 weights = { kind = "sgd", betas = [0.9, 0.999] }
 """
@@ -94,6 +95,8 @@ weights = { kind = "sgd", betas = [0.9, 0.999] }
         ("label_smoothing = 0.1", "label_smoothing = 1.5", "phase.2.objective.label_smoothing"),
         ("[0.9, 0.999]", "[0.9, 0.999, 0.5]", "phase.2.weights.betas"),
         ('name = "c"', 'name = "c d"', "phase.2.name"),
+        ("jitter = true", "jitter = 1", "phase.2.augment"),
+        ("[0.2, 1.0]", "[0.2]", "phase.2.augment"),
     ],
 )
 def test_mistakes_are_found_where_they_are(schema: dict[str, Any], right: str, wrong: str, place: str) -> None:

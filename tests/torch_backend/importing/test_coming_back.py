@@ -57,7 +57,7 @@ WAYS: dict[str, Callable[[Tensor], Tensor]] = {"side by side": side_by_side, "ha
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_windows_come_back(name: str) -> None:
+def test_window_layouts_survive_file_round_trip(name: str) -> None:
     made, ops = program(Body(WAYS[name]), torch.randn(1, 3, 8, 8))
     assert round_trip(made) == "yes"
     kinds = {type(op) for op in ops}
@@ -86,13 +86,13 @@ class Shifted(nn.Module):
         return result
 
 
-def test_tokens_that_are_known_come_back() -> None:
+def test_constant_start_token_survives_file_round_trip() -> None:
     made, ops = program(Shifted(), torch.zeros(1, 6, dtype=torch.int64))
     assert round_trip(made) == "yes"
     assert Constant((2,)) in ops
 
 
-def test_even_kernels_come_back() -> None:
+def test_even_kernels_survive_file_round_trip() -> None:
     made, _ = program(nn.Conv1d(4, 4, 4, padding="same"), torch.randn(1, 4, 9))
     assert (check_result(made), round_trip(made)) == ("clean", "yes")
 
@@ -113,7 +113,7 @@ class Twice(nn.Module):
         return x
 
 
-def test_long_rounds_are_loops() -> None:
+def test_repeated_layers_are_written_as_loop() -> None:
     made, _ = program(Twice(), torch.randn(1, 5, 4))
     assert "repeat 2 {" in made.text
     assert made.lines < 12

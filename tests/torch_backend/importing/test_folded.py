@@ -62,7 +62,7 @@ class Made(nn.Module):
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_what_is_folded_is_told_apart(name: str) -> None:
+def test_folded_batch_axes_and_writes_import_exactly(name: str) -> None:
     torch.manual_seed(0)
     module = Made(BODIES[name]).eval()
     program = program_of(archir.from_torch(module, torch.zeros(1, 3, 4, 6, 6)))

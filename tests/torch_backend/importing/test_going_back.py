@@ -154,7 +154,7 @@ def same(module: nn.Module, program: Program, weights: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_every_tensor_goes_back_or_is_named(name: str) -> None:
+def test_trained_weights_return_to_module_or_error_explains(name: str) -> None:
     module = MODULES[name]().eval()
     program = program_of(
         archir.from_torch(module, torch.zeros(1, 8, dtype=next(module.parameters(), torch.zeros(1)).dtype))

@@ -33,7 +33,7 @@ def known() -> dict[str, Case]:
 
 
 @pytest.mark.parametrize("name", [one if one in FEW else pytest.param(one, marks=pytest.mark.soak) for one in names()])
-def test_imports_are_the_same_networks(name: str) -> None:
+def test_library_model_import_equals_module(name: str) -> None:
     case = known()[name]
     module = case.make().eval()
     randomise_statistics(module)
@@ -78,7 +78,7 @@ print(peak() - before)
 
 @pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is told in other units")
-def test_a_hundred_million_parameters_take_less_than_twice_their_size(tmp_path: Path) -> None:
+def test_import_memory_stays_below_twice_model_size(tmp_path: Path) -> None:
     """The module's own weights are among it."""
     run = subprocess.run([sys.executable, "-c", LARGE], cwd=tmp_path, capture_output=True, text=True, check=True)
     params = archir.cost(archir.load(tmp_path / "large.arch").graph).params

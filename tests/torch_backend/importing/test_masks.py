@@ -61,7 +61,7 @@ BODIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_masks_of_what_is_read(name: str) -> None:
+def test_token_dependent_masks_import_exactly(name: str) -> None:
     torch.manual_seed(0)
     module = Made(BODIES[name]).eval()
     imported = archir.from_torch(module, torch.zeros(1, 6, dtype=torch.int64))
@@ -71,7 +71,7 @@ def test_masks_of_what_is_read(name: str) -> None:
         torch.testing.assert_close(made(IDS), module(IDS))
 
 
-def test_positions_that_padding_has_none_of() -> None:
+def test_padding_aware_positions_import_exactly() -> None:
     torch.manual_seed(0)
     module = Made(lambda ids, x: x)
     module.body = lambda ids, x: x + module.places(positions(ids))
@@ -95,7 +95,7 @@ class Masked(nn.Module):
         return ((q @ q.transpose(-1, -2)) * 0.5 + mask).softmax(-1) @ q
 
 
-def test_a_mask_is_an_input() -> None:
+def test_mask_argument_becomes_attention_input() -> None:
     torch.manual_seed(0)
     module = Masked().eval()
     example = {"ids": torch.zeros(1, 6, dtype=torch.int64), "shown": torch.ones(1, 6, dtype=torch.int64)}
@@ -106,7 +106,7 @@ def test_a_mask_is_an_input() -> None:
         torch.testing.assert_close(made(IDS, SHOWN), module(IDS, SHOWN))
 
 
-def test_what_no_mask_says_is_refused() -> None:
+def test_rejects_lookup_by_computed_integers() -> None:
     module = Made(lambda ids, x: x[torch.arange(len(x)), x.sum(-1).long().argmax(-1)])
     with pytest.raises(archir.ArchError, match="numbers as integers"):
         archir.from_torch(module, torch.zeros(1, 6, dtype=torch.int64))

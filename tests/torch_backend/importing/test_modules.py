@@ -169,14 +169,14 @@ def both(request: pytest.FixtureRequest) -> tuple[nn.Module, Imported]:
     return module, archir.from_torch(module, example)  # which compares them
 
 
-def test_graphs_are_whole_and_have_all_weights(both: tuple[nn.Module, Imported]) -> None:
+def test_graphs_verify_and_have_all_weights(both: tuple[nn.Module, Imported]) -> None:
     _, imported = both
     verify(imported.graph)
     wanted = {name: weight.shape for name, weight in weights_of(imported.graph).items()}
     assert {name: array.shape for name, array in imported.weights.items()} == wanted
 
 
-def test_weights_go_back_to_where_they_come_from(both: tuple[nn.Module, Imported]) -> None:
+def test_restored_weights_equal_state_dict(both: tuple[nn.Module, Imported]) -> None:
     module, imported = both
     state = {name: tensor.numpy() for name, tensor in module.state_dict().items()}
     back = restore_tensors(imported.weights, imported.sources)
@@ -187,7 +187,7 @@ def test_weights_go_back_to_where_they_come_from(both: tuple[nn.Module, Imported
     assert {name for name in state if not name.endswith("num_batches_tracked")} - computed <= {*back, *computed}
 
 
-def test_modules_stay_as_they_were() -> None:
+def test_import_leaves_module_unchanged() -> None:
     module = Gated().train()
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     archir.from_torch(module, IMAGE)
@@ -200,7 +200,7 @@ def operations(imported: Imported) -> Counter[str]:
     return Counter(imported.graph[number].op.name for number in imported.graph)
 
 
-def test_what_is_written_out_is_the_one_operation() -> None:
+def test_handwritten_attention_imports_as_attention() -> None:
     for written in (WrittenOut(), WrittenOver()):
         assert operations(archir.from_torch(written, TOKENS)) == operations(archir.from_torch(Packed(), TOKENS))
     assert operations(archir.from_torch(Packed(), TOKENS))["attention"] == 1
@@ -232,7 +232,7 @@ class Rotated(nn.Module):
 
 
 @pytest.mark.parametrize("base", [10000.0, 500.0])
-def test_norms_rotations_and_activations_written_out_are_one_operation(base: float) -> None:
+def test_handwritten_norm_rotary_and_gelu_become_single_operations(base: float) -> None:
     imported = archir.from_torch(Rotated(base=base), TOKENS)
     assert operations(imported) == Counter(
         {"input": 1, "rms_norm": 1, "linear": 2, "slice": 3, "rotary": 2, "attention": 1, "gelu": 1}
@@ -249,7 +249,7 @@ class Turned(Rotated):
         return x * angles.cos() + torch.cat((-x[..., 4:], x[..., :4]), -1) * angles.sin()
 
 
-def test_rotations_by_other_angles_stay_written_out() -> None:
+def test_nonstandard_rotation_stays_elementwise() -> None:
     found = operations(archir.from_torch(Turned(), TOKENS))
     assert found["rotary"] == 0
     assert found["mul"] == 4
@@ -268,12 +268,12 @@ class Made(nn.Module):
         return found
 
 
-def test_what_state_dicts_do_not_have_does_not_go_back() -> None:
+def test_restored_tensors_match_state_dict_keys() -> None:
     imported = archir.from_torch(Made(), IMAGE)
     assert {*restore_tensors(imported.weights, imported.sources)} == {*Made().state_dict()}
 
 
-def test_tied_weights_are_one() -> None:
+def test_tied_weights_are_imported_once() -> None:
     imported = archir.from_torch(Language(), TEXT)
     assert sum(name.endswith("table.weight") for name in imported.weights) == 1
     attention = next(imported.graph[n].op for n in imported.graph if imported.graph[n].op.name == "attention")
@@ -282,7 +282,7 @@ def test_tied_weights_are_one() -> None:
     }  # fmt: skip
 
 
-def test_scopes_and_classes_are_the_source_s() -> None:
+def test_graph_keeps_module_scopes_and_class_names() -> None:
     imported = archir.from_torch(nn.Sequential(nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU()), Gated4()), IMAGE)
     scopes = {imported.graph[number].scope for number in imported.graph}
     assert {"0[0]", "0[1]", "1.conv"} <= scopes
@@ -319,7 +319,7 @@ class Shuffling(nn.Module):
         return x - x.mean(0)
 
 
-def test_everything_without_words_is_named_at_once() -> None:
+def test_all_unsupported_operations_are_reported_together() -> None:
     with pytest.raises(ArchError) as error:
         archir.from_torch(Hopeless(), TOKENS)
     said = [one.message for one in error.value.diagnostics]
@@ -334,7 +334,7 @@ class Branching(nn.Module):
         return x if x.sum() > 0 else -x
 
 
-def test_what_torch_cannot_trace_is_said() -> None:
+def test_rejects_untraceable_module() -> None:
     with pytest.raises(ArchError, match="cannot follow Branching") as error:
         archir.from_torch(Branching(), TOKENS)
     assert error.value.diagnostics[0].code == "A3201"
@@ -345,13 +345,13 @@ class Watched(nn.Module):
         return x if torch.compiler.is_exporting() else 2 * x
 
 
-def test_what_computes_something_else_is_refused() -> None:
+def test_rejects_module_that_differs_under_export() -> None:
     with pytest.raises(ArchError) as error:
         archir.from_torch(Watched(), TOKENS)
     assert error.value.diagnostics[0].code == "A3203"
 
 
-def test_arguments_by_name_and_several_outputs() -> None:
+def test_keyword_inputs_and_dict_outputs_keep_names() -> None:
     class Two(nn.Module):
         def forward(self, one: Tensor, two: Tensor) -> dict[str, Any]:
             return {"total": one + two, "product": one * two}
@@ -373,7 +373,7 @@ class Padded(nn.Module):
         return self.second(F.pad(x, (0, 0, 1, 2)))
 
 
-def test_rows_of_a_map_are_padded_where_they_lie() -> None:
+def test_uneven_row_padding_imports_without_transposes() -> None:
     imported = archir.from_torch(Padded(), torch.randn(1, 2, 16, 1))
     assert operations(imported) == {"input": 1, "pad": 2, "conv": 2}
 
@@ -391,12 +391,12 @@ class Scaled(nn.Module):
 
 
 @pytest.mark.parametrize("width", [23, 46, 184, 24])
-def test_alike_parameters_are_not_taken_for_the_batch(width: int) -> None:
+def test_constant_parameters_are_not_mistaken_for_batch(width: int) -> None:
     imported = archir.from_torch(Scaled(width), torch.randn(1, 3, width))
     assert set(imported.sources) == {"scale", "first"} or len(imported.sources) == 2
 
 
-def test_a_module_may_write_into_what_it_is_given() -> None:
+def test_module_may_overwrite_its_input() -> None:
     archir.from_torch(nn.Sequential(nn.LeakyReLU(0.2, inplace=True), nn.Conv2d(3, 4, 3)), IMAGE)
 
 
@@ -411,7 +411,7 @@ class Logarithm(nn.Module):
         return (x * 2, (x * x * len(x)).log()) if self.batch else x.log()
 
 
-def test_where_there_are_no_numbers_both_have_none() -> None:
+def test_nan_outputs_compare_equal_but_batch_dependence_is_rejected() -> None:
     archir.from_torch(Logarithm(False), TOKENS)
     with pytest.raises(ArchError, match="A320"):
         archir.from_torch(Logarithm(True), TOKENS)
@@ -439,7 +439,7 @@ class Gives(nn.Module):
     ],
     ids=["constant first", "alike names", "nested", "no name", "no names of programs"],
 )
-def test_outputs_are_those_of_their_names(function: Callable[[Tensor], Any], names: list[str]) -> None:
+def test_output_names_become_valid_identifiers(function: Callable[[Tensor], Any], names: list[str]) -> None:
     assert list(archir.from_torch(Gives(function), TOKENS).graph.outputs) == names
 
 
@@ -456,12 +456,12 @@ def test_outputs_are_those_of_their_names(function: Callable[[Tensor], Any], nam
     ],
     ids=["none", "constant", "function", "number", "no input", "list", "no sample"],
 )
-def test_what_is_no_module_or_no_input(module: Any, example: Any, said: str) -> None:
+def test_rejects_invalid_module_or_example(module: Any, example: Any, said: str) -> None:
     with pytest.raises(ArchError, match=said):
         archir.from_torch(module, example)
 
 
-def test_torch_says_nothing_beside_the_diagnostic(caplog: pytest.LogCaptureFixture) -> None:
+def test_import_errors_log_nothing_from_torch(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ArchError, match=r"A3201.*length"):
         archir.from_torch(Gives(lambda x: x + torch.ones(5, 16)), TOKENS)
     with pytest.raises(ArchError, match="i64:128"):
@@ -470,7 +470,7 @@ def test_torch_says_nothing_beside_the_diagnostic(caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.parametrize("count", [4, 46])
-def test_constants_for_each_sample_are_joined_along_any_axis(count: int) -> None:
+def test_per_sample_constants_concatenate_along_any_axis(count: int) -> None:
     """Also of 46 columns, a multiple of the number of samples that imports run."""
     module = Gives(lambda x: torch.cat([x, torch.zeros(len(x), 3, count)], 2))
     imported = archir.from_torch(module, torch.zeros(1, 3, 4))

@@ -109,12 +109,12 @@ def differences(found: dict[str, list[Tensor]]) -> dict[str, str]:
     return told
 
 
-def test_elementwise(tmp_path: Path) -> None:
+def test_elementwise_ops_match_module_at_numeric_edges(tmp_path: Path) -> None:
     assert differences(made(ELEMENTWISE, EDGES[None], tmp_path)) == {}
 
 
 @pytest.mark.parametrize("rows", [ROWS, NOT_FINITE], ids=["finite", "not finite"])
-def test_reductions(rows: Tensor, tmp_path: Path) -> None:
+def test_reductions_match_module_at_numeric_edges(rows: Tensor, tmp_path: Path) -> None:
     assert differences(made(REDUCTIONS, rows, tmp_path)) == {}
 
 
@@ -130,6 +130,6 @@ class TwiceGelu(nn.Module):
         return y * (1 + torch.erf(y / math.sqrt(2)))
 
 
-def test_a_gelu_without_its_half_is_no_gelu() -> None:
+def test_erf_formula_without_half_is_not_gelu() -> None:
     with pytest.raises(archir.ArchError, match="erf"):
         archir.from_torch(TwiceGelu(), torch.zeros(1, 4))

@@ -92,7 +92,7 @@ TINY = [
 
 
 @pytest.mark.parametrize("case", TINY, ids=[case.name for case in TINY])
-def test_what_was_imported_is_opened(case: Case) -> None:
+def test_tiny_imported_network_opens_trains_and_exports(case: Case) -> None:
     found = row(case, count=1)
     assert found.same
     assert int(found.size) > 100
@@ -109,13 +109,13 @@ PARTS = [
 
 
 @pytest.mark.parametrize("case", [*TINY, *PARTS], ids=[case.name for case in [*TINY, *PARTS]])
-def test_a_supernet_of_an_imported_network_holds_its_weights(case: Case) -> None:
+def test_supernet_of_imported_network_holds_its_weights(case: Case) -> None:
     found = subnets(case.name, lambda: case, count=2)
     assert found.holds, found
     assert found.compared >= 1
 
 
-def test_what_is_computed_with_is_not_moved() -> None:
+def test_is_permuted_accepts_only_exact_permutations() -> None:
     before = {"weight": torch.tensor([[1.0, 3.0], [2.0, 4.0]])}
     assert is_permuted(before, {"weight": torch.tensor([[4.0, 2.0], [3.0, 1.0]])})
     assert not is_permuted(before, {"weight": torch.tensor([[4.0, 2.0], [3.0, 1.0 + 1e-6]])})
@@ -128,7 +128,7 @@ INEXACT = ("timm resnext50_32x4d", "timm resnet50")
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", NAMES)
-def test_known_networks_are_opened(name: str) -> None:
+def test_known_network_opens_trains_and_exports(name: str) -> None:
     if find_spec(name.split()[0]) is None:
         pytest.skip(f"not installed: {name.split()[0]}")
     found = row(next(case for case in cases() if case.name == name))

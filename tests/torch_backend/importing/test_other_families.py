@@ -83,7 +83,7 @@ FEW = ("GptOssModel", "T5EncoderModel")
     "name",
     [one if one in FEW else pytest.param(one, marks=pytest.mark.soak) for one in (*TEXTS, *PICTURES, *TIMM)],
 )
-def test_other_families_are_imported(name: str) -> None:
+def test_other_model_families_import_and_round_trip(name: str) -> None:
     torch.manual_seed(0)
     example: Any
     if name in TIMM:
@@ -110,7 +110,7 @@ VIDEO = {"r3d_18": (32, 8), "mc3_18": (32, 8), "r2plus1d_18": (32, 8), "s3d": (2
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", [*BODIES, *SEGMENTATION, *VIDEO])
-def test_torchvision_s_other_models_are_imported(name: str) -> None:
+def test_other_torchvision_models_import_and_round_trip(name: str) -> None:
     """Bodies of detectors, of which boxes are found outside; maps of classes; films."""
     importable()
     from torchvision.models import detection, segmentation, video

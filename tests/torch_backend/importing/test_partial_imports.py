@@ -41,7 +41,7 @@ class Beside(nn.Module):
 
 
 @pytest.mark.parametrize(("last", "inputs", "outputs"), [(4, ["image"], ["conv2d_1"]), (900, ["sort_0"], ["result"])])
-def test_the_largest_part_is_taken(last: int, inputs: list[str], outputs: list[str]) -> None:
+def test_partial_import_takes_largest_supported_part(last: int, inputs: list[str], outputs: list[str]) -> None:
     with pytest.raises(ArchError, match="sort: archir has no such operation"):
         archir.from_torch(Sorting(last), IMAGE)
     module = Sorting(last)
@@ -55,14 +55,14 @@ def test_the_largest_part_is_taken(last: int, inputs: list[str], outputs: list[s
     np.testing.assert_allclose(made.detach().numpy(), wanted.numpy(), rtol=1e-5, atol=1e-5)
 
 
-def test_what_cannot_be_is_an_input_where_the_rest_goes_around_it() -> None:
+def test_unsupported_branch_becomes_input_of_partial_import() -> None:
     found = archir.from_torch(Beside(), IMAGE, partial=True)  # which compares it
     assert len(found.problems) == 2
     assert {"image", "sort_0"} <= {*found.graph.inputs}
     assert sum(found.graph[number].op.name == "conv" for number in found.graph) == 2
 
 
-def test_a_module_that_can_be_had_whole_is_whole() -> None:
+def test_partial_import_of_supported_module_equals_full_import() -> None:
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU())
     found = archir.from_torch(module, IMAGE, partial=True)
     assert not found.problems
@@ -77,6 +77,6 @@ class Nothing(nn.Module):
         return found
 
 
-def test_a_module_of_which_nothing_can_be_had_is_refused() -> None:
+def test_partial_import_rejects_module_without_supported_part() -> None:
     with pytest.raises(ArchError, match="no part that can be imported"):
         archir.from_torch(Nothing(), IMAGE, partial=True)

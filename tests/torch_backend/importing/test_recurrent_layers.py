@@ -43,7 +43,9 @@ class Tagger(nn.Module):
     ],
     ids=["both ways", "tokens first", "last state", "no bias"],
 )
-def test_recurrent_layers_are_blocks(layer: nn.Module, width: int, what: str, said: list[str], tmp_path: Path) -> None:
+def test_torch_recurrent_layers_import_as_blocks(
+    layer: nn.Module, width: int, what: str, said: list[str], tmp_path: Path
+) -> None:
     module = Tagger(layer, width, what)
     imported = archir.from_torch(module, TOKENS)
     program = program_of(imported)
@@ -66,7 +68,7 @@ class Handed(nn.Module):
         return self.layer(x, state.unsqueeze(0))[0]
 
 
-def test_states_that_are_given_are_refused() -> None:
+def test_rejects_explicit_initial_states() -> None:
     with pytest.raises(ArchError, match="states before the first token"):
         archir.from_torch(Handed(), (TOKENS, torch.zeros(1, 6)))
 
@@ -76,7 +78,7 @@ ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], 
 
 @pytest.mark.parametrize("spelled", [False, True], ids=["", "activations"])
 @pytest.mark.parametrize("operator", ["LSTM", "GRU", "RNN"])
-def test_recurrent_layers_of_files(operator: str, spelled: bool, tmp_path: Path) -> None:
+def test_onnx_recurrent_layers_import_as_blocks(operator: str, spelled: bool, tmp_path: Path) -> None:
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[operator]
     weights = {"w": numbers(2, 6 * gates, 5), "r": numbers(2, 6 * gates, 6), "b": numbers(2, 12 * gates)}
     how: dict[str, Any] = {"direction": "bidirectional", "hidden_size": 6}
@@ -91,7 +93,7 @@ def test_recurrent_layers_of_files(operator: str, spelled: bool, tmp_path: Path)
     assert program.lines <= 6
 
 
-def test_other_activations_are_refused(tmp_path: Path) -> None:
+def test_rejects_nonstandard_recurrent_activations(tmp_path: Path) -> None:
     weights = {"w": numbers(1, 6, 5), "r": numbers(1, 6, 6)}
     nodes = [node("RNN", "x w r", "y", hidden_size=6, activations=["Relu"], layout=1)]
     with pytest.raises(ArchError, match="other activations"):

@@ -64,7 +64,7 @@ class Attending(nn.Module):
 
 
 @pytest.mark.parametrize("way", [_twice_masked, _biased, _scaled, _letters])
-def test_attention_is_one_operation_however_it_is_written(way: Attend) -> None:
+def test_handwritten_attention_variants_become_attention(way: Attend) -> None:
     imported = archir.from_torch(Attending(way), torch.zeros(1, LENGTH, 8))
     found = Counter(type(imported.graph[number].op).__name__ for number in imported.graph)
     assert found["Attention"] == 1
@@ -118,13 +118,13 @@ def _five_axes(x: Tensor) -> Tensor:
         lambda x: torch.multiply(torch.negative(x), torch.divide(x, 2)),
     ],
 )
-def test_what_moves_numbers_is_the_same(function: Callable[[Tensor], Tensor]) -> None:
+def test_padding_unfolding_and_indexing_import_exactly(function: Callable[[Tensor], Tensor]) -> None:
     """`from_torch` compares."""
     imported = archir.from_torch(Doing(function), torch.zeros(1, 3, 6, 6))
     assert program_of(imported).lines < 80
 
 
-def test_copies_meet_as_rows_of_one_product() -> None:
+def test_shared_key_head_needs_only_two_matmuls() -> None:
     imported = archir.from_torch(Attending(_capped), torch.zeros(1, LENGTH, 8))
     found: list[Any] = [imported.graph[number].op.name for number in imported.graph]
     assert found.count("matmul") == 2
@@ -144,5 +144,5 @@ class Dense(nn.Module):
         return torch.cat(found, 1)
 
 
-def test_dense_blocks_are_loops() -> None:
+def test_dense_block_layers_become_a_loop() -> None:
     assert program_of(archir.from_torch(Dense(), torch.zeros(1, 3, 6, 6))).lines <= 8

@@ -62,7 +62,7 @@ def noise(*shape: int) -> Tensor:
 @pytest.mark.parametrize(
     ("kind", "function"), [(RELU, F.relu), (RELU6, F.relu6), (HARD_SWISH, F.hardswish)], ids=["relu", "relu6", "swish"]
 )
-def test_activations_of_what_is_no_number_and_at_corners(kind: int, function: Callable[[Tensor], Tensor]) -> None:
+def test_activations_match_torch_at_nan_and_kinks(kind: int, function: Callable[[Tensor], Tensor]) -> None:
     values = torch.tensor([NAN, 1.0, -1.0, 7.0, 0.0, 3.0, -3.0, 6.0])
     found = []
     for run in (function, lambda x: apply_norm(x, None, kind)):
@@ -75,7 +75,7 @@ def test_activations_of_what_is_no_number_and_at_corners(kind: int, function: Ca
         torch.testing.assert_close(ours, theirs, equal_nan=True)
 
 
-def test_windows_with_what_is_no_number_have_none() -> None:
+def test_nan_propagates_through_pooling_and_attention_windows() -> None:
     x = to_channels_last(noise(1, 4, 3, 3))
     x[0, 0, 1, 1] = NAN
     wanted = F.max_pool2d(x, 2, 1)
@@ -89,7 +89,7 @@ def test_windows_with_what_is_no_number_have_none() -> None:
 
 
 @pytest.mark.parametrize("numbers", [[NAN, 2.0, 1.0, 3.0], [1.0, NAN, NAN, 2.0], [1.0, 2.0, 2.0, 1.0], [-INF] * 4])
-def test_gradients_of_max_pooling_go_where_those_of_torch_go(numbers: list[float]) -> None:
+def test_max_pool_gradients_match_torch_at_ties_and_nan(numbers: list[float]) -> None:
     gradients = []
     for kernels in (False, True):
         x = to_channels_last(torch.tensor(numbers).view(1, 1, 2, 2).repeat(1, 3, 1, 1)).requires_grad_()
@@ -103,7 +103,7 @@ def test_gradients_of_max_pooling_go_where_those_of_torch_go(numbers: list[float
     torch.testing.assert_close(*gradients)
 
 
-def test_a_training_that_diverged_is_seen() -> None:
+def test_nan_weights_give_nan_outputs() -> None:
     for network in pair(SMALL):
         with torch.no_grad():
             next(network.parameters()).fill_(NAN)
@@ -119,7 +119,7 @@ def test_a_training_that_diverged_is_seen() -> None:
     ],
     ids=["depthwise", "largest", "mean"],
 )
-def test_maps_that_are_too_small_are_refused_as_by_torch(expression: str, size: tuple[int, int]) -> None:
+def test_too_small_maps_raise_error_message_of_torch(expression: str, size: tuple[int, int]) -> None:
     said = []
     for network in pair(expression, "4, 16, 16"):
         network.open_sizes = True
@@ -129,14 +129,14 @@ def test_maps_that_are_too_small_are_refused_as_by_torch(expression: str, size: 
     assert said[1] == said[0]
 
 
-def test_statistics_of_other_channels_are_refused_as_by_torch() -> None:
+def test_mismatched_norm_statistics_raise_error_message_of_torch() -> None:
     for network in pair("x |> batch_norm |> relu", "3, 4, 4"):
         network.open_sizes = True
         with pytest.raises(RuntimeError, match="running_mean should contain 20 elements not 3"):
             network(noise(4, 20, 4, 4))
 
 
-def test_results_are_where_maps_are() -> None:
+def test_results_stay_on_device_of_input() -> None:
     x = noise(2, 4, 8, 8)
     for network in pair(SMALL):
         with torch.device("meta"):
@@ -157,7 +157,7 @@ TOKENS = "x |> linear(4) |> choose one { a: linear(4) |> batch_norm, b: batch_no
     ],
     ids=["maps", "without gradients", "16 bits", "tokens"],
 )
-def test_norms_of_mixtures_take_up_what_they_see_once(
+def test_mixture_norms_update_running_statistics_once(
     expression: str, shape: tuple[int, ...], context: Callable[[], AbstractContextManager[Any]]
 ) -> None:
     plain, compiled = mixed(expression, ", ".join(map(str, shape)))
@@ -171,7 +171,7 @@ def test_norms_of_mixtures_take_up_what_they_see_once(
         torch.testing.assert_close(ours[name], buffer, rtol=1e-4, atol=1e-5)
 
 
-def test_norms_of_mixtures_read_statistics_that_convolutions_took(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mixture_norms_reuse_statistics_of_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: Counter[str] = Counter()
 
     def call(name: str, *given: Any) -> None:
@@ -206,7 +206,7 @@ def test_hooks_of_layers_see_tensors() -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_layers_may_stand_in_other_modules() -> None:
+def test_layers_wrapped_in_other_modules_keep_their_outputs() -> None:
     found = []
     for network in pair(SMALL):
         name, layer = layer_of(network)
@@ -235,7 +235,7 @@ def room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_cache_that_cannot_be_is_said(room: Path) -> None:
+def test_unwritable_kernel_cache_is_reported(room: Path) -> None:
     (room / "cache").write_text("")
     assert not library.is_built()
     with pytest.raises(ArchError, match=re.escape(f"cannot be kept in `{room}/cache/archir/kernels`")) as caught:
@@ -250,7 +250,7 @@ def test_a_library_that_was_cut_off_is_compiled_again(room: Path) -> None:
     assert len(path.read_bytes()) > 1000
 
 
-def test_libraries_are_not_taken_from_where_others_write(room: Path) -> None:
+def test_rejects_library_in_world_writable_folder(room: Path) -> None:
     path = library.build_library()
     path.parent.chmod(0o777)
     with pytest.raises(ArchError, match="other users can write"):

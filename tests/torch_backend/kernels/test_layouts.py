@@ -130,12 +130,12 @@ def close(found: list[list[Tensor]]) -> None:
 
 
 @pytest.mark.parametrize("seed", with_soak(range(2000), [*range(7), 35]))
-def test_any_layout_gives_what_torch_gives(seed: int) -> None:
+def test_kernels_match_torch_for_any_memory_layout(seed: int) -> None:
     rng = random.Random(-seed)
     close(drawn(seed, [rng.choice(PIECES[rng.choice([*PIECES])]) for _ in range(rng.choice([1, 2, 3]))]))
 
 
-def test_every_kernel_is_among_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layout_pieces_cover_every_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever adds a kernel adds a piece that reaches it."""
     assert {function.__name__ for function in KERNELS} == PIECES.keys()
     calls: Counter[str] = Counter()
@@ -154,7 +154,7 @@ def test_every_kernel_is_among_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("shape", [(1, 3, 5, 4), (2, 3, 1, 4), (2, 3, 5, 1)])
-def test_norms_without_kernels_have_right_gradients(shape: tuple[int, ...], training: bool) -> None:
+def test_batch_norm_gradients_do_not_depend_on_layout(shape: tuple[int, ...], training: bool) -> None:
     """Torch's own are not, of maps with an axis of one, where the map is contiguous and its gradient is not."""
     generator = torch.Generator().manual_seed(0)
     x, by = (torch.randn(shape, generator=generator, dtype=torch.double) for _ in range(2))

@@ -82,7 +82,7 @@ def running(x: Tensor) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("channels", [1, 7, 8, 16, 19])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_norms_and_activations(channels: int, activation: int) -> None:
+def test_norms_and_activations_match_torch(channels: int, activation: int) -> None:
     x, weight, bias = leaf(3, channels, 5, 4), leaf(channels), leaf(channels, seed=1)
     means, variances = running(x), running(x)
     close(
@@ -104,7 +104,7 @@ def test_statistics_keep_their_digits_far_from_zero() -> None:
 
 
 @pytest.mark.parametrize("settings", FILTERS, ids=str)
-def test_depthwise_convolutions(settings: tuple[int, ...]) -> None:
+def test_depthwise_convolutions_match_torch(settings: tuple[int, ...]) -> None:
     kernel, stride, dilation, channels, height, width = settings
     pad = dilation * (kernel - 1) // 2
     x, filter, weight = (
@@ -125,7 +125,7 @@ def test_depthwise_convolutions(settings: tuple[int, ...]) -> None:
     )
 
 
-def test_padding_may_differ_from_side_to_side() -> None:
+def test_asymmetric_padding_matches_torch() -> None:
     x, filter = leaf(2, 3, 6, 7), leaf(3, 1, 3, 2, like_map=False)
     where = window_geometry(x, (3, 2), 1, 1, (1, 0, 0, 2))
     close(
@@ -135,7 +135,7 @@ def test_padding_may_differ_from_side_to_side() -> None:
 
 
 @pytest.mark.parametrize("settings", FILTERS, ids=str)
-def test_separable_convolutions_hand_gradients_of_norms_on(settings: tuple[int, ...]) -> None:
+def test_chained_separable_convolutions_match_torch(settings: tuple[int, ...]) -> None:
     """Two of them with norms between and behind, as DARTS has them."""
     kernel, stride, dilation, channels, height, width = settings
     pad, outputs = dilation * (kernel - 1) // 2, channels + 3
@@ -163,7 +163,7 @@ def test_separable_convolutions_hand_gradients_of_norms_on(settings: tuple[int, 
     close(ours, theirs, [x, share, *filters, *products, weight, bias])
 
 
-def test_a_gradient_that_is_not_the_one_handed_on_is_refused() -> None:
+def test_rejects_second_reader_of_fused_norm_input() -> None:
     x, filter, product = leaf(2, 3, 4, 4), leaf(3, 1, 3, 3, like_map=False), leaf(2, 3, 1, 1, like_map=False)
     y, mean, variance, handed = separable(
         x, None, NONE, None, filter, window_geometry(x, (3, 3), 1, 1, (1,) * 4), product
@@ -176,7 +176,7 @@ def test_a_gradient_that_is_not_the_one_handed_on_is_refused() -> None:
 
 
 @pytest.mark.parametrize("channels", [3, 16, 21])
-def test_weighted_sums(channels: int) -> None:
+def test_weighted_sums_of_norms_match_torch(channels: int) -> None:
     maps = [leaf(2, channels, 4, 3, seed=seed) for seed in range(4)]
     shares, weight, bias = leaf(3), leaf(channels, seed=5), leaf(channels, seed=6)
     one, two, three = shares.unbind()
@@ -198,7 +198,7 @@ def test_weighted_sums(channels: int) -> None:
 
 
 @pytest.mark.parametrize(("kernel", "stride", "channels"), [(3, 1, 16), (3, 2, 5), (2, 2, 24), (5, 1, 3)])
-def test_pools(kernel: int, stride: int, channels: int) -> None:
+def test_pools_match_torch(kernel: int, stride: int, channels: int) -> None:
     x, pad = leaf(2, channels, 7, 8), kernel // 2
     where = window_geometry(x, (kernel, kernel), stride, 1, (pad,) * 4)
     close(lambda: pool_windows(x, where, is_max=True), lambda: F.max_pool2d(x, kernel, stride, pad), [x])
@@ -209,7 +209,7 @@ def test_pools(kernel: int, stride: int, channels: int) -> None:
         )  # fmt: skip
 
 
-def test_of_equal_pixels_the_first_has_the_gradient() -> None:
+def test_max_pool_tie_sends_gradient_to_first_pixel() -> None:
     x = to_channels_last(torch.zeros(1, 2, 4, 4, dtype=torch.double)).requires_grad_()
     where = window_geometry(x, (2, 2), 2, 1, (0,) * 4)
     close(lambda: pool_windows(x, where, is_max=True), lambda: F.max_pool2d(x, 2, 2), [x])
@@ -218,7 +218,9 @@ def test_of_equal_pixels_the_first_has_the_gradient() -> None:
 @pytest.mark.parametrize(
     ("heads", "depth", "kernel", "size"), [(2, 3, 3, (5, 7)), (1, 4, 7, (4, 4)), (3, 2, 5, (9, 6))]
 )
-def test_local_attention(heads: int, depth: int, kernel: int, size: tuple[int, int]) -> None:
+def test_local_attention_kernel_matches_plain_lowering(
+    heads: int, depth: int, kernel: int, size: tuple[int, int]
+) -> None:
     query, key = (leaf(2, heads * depth, *size, seed=seed) for seed in (1, 2))
     value, table = leaf(2, 2 * heads, *size, seed=3), leaf(heads * depth, kernel, seed=4)
     close(

@@ -96,7 +96,7 @@ def close(network: nn.Module, other: nn.Module, *inputs: Any, **more: Any) -> No
 
 
 @needs_compiler
-def test_a_network_with_kernels_computes_the_same() -> None:
+def test_network_with_kernels_equals_plain_network() -> None:
     plain, compiled = lower(graph(PLAIN)).double().train(), lower(graph(PLAIN)).double().train()
     compiled.use_kernels()
     close(plain, compiled)
@@ -112,7 +112,7 @@ def test_a_network_with_kernels_computes_the_same() -> None:
 @needs_compiler
 @pytest.mark.parametrize("still", [False, True])
 @pytest.mark.parametrize("batch", [False, True])
-def test_mixtures_with_kernels_compute_the_same(still: bool, batch: bool) -> None:
+def test_mixture_with_kernels_equals_plain_mixture(still: bool, batch: bool) -> None:
     space = relax(graph(MIXED))
     plain, compiled = (lower_with_plan(space, Plan(batch=batch)).double().train() for _ in range(2))
     compiled.use_kernels()
@@ -171,7 +171,7 @@ def test_a_thousand_paths_need_one_library(net: str, monkeypatch: pytest.MonkeyP
 
 
 @needs_compiler
-def test_a_layer_that_somebody_put_there_gets_whole_maps() -> None:
+def test_replaced_layer_receives_materialized_maps() -> None:
     plain, compiled = lower(graph(PLAIN)).double().train(), lower(graph(PLAIN)).double().train()
     compiled.use_kernels()
     for network in (plain, compiled):
@@ -184,9 +184,7 @@ def test_a_layer_that_somebody_put_there_gets_whole_maps() -> None:
 
 
 @needs_compiler
-def test_a_library_is_compiled_once_and_what_a_compiler_says_is_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_library_is_compiled_once_and_compiler_errors_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     sources = tmp_path / "source"
     sources.mkdir()
@@ -204,7 +202,7 @@ def test_a_library_is_compiled_once_and_what_a_compiler_says_is_told(
 
 @needs_compiler
 @pytest.mark.parametrize("net", with_soak(NETS, []))
-def test_examples_run_with_kernels(net: str) -> None:
+def test_examples_with_kernels_equal_plain_networks(net: str) -> None:
     space = Space(small_graph(net))
     one = space.specialize(space.sample(1)) if space.choices else space.graph
     inputs = [random_input(kind, 4, torch.Generator().manual_seed(1)) for kind in ranged_inputs(one).values()]
@@ -223,7 +221,7 @@ def test_examples_run_with_kernels(net: str) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize("name", ["darts", "train", "spos"])
-def test_searches_train_alike(name: str) -> None:
+def test_compiled_training_losses_equal_plain_losses(name: str) -> None:
     one = job(name, {})
     if name == "train":
         one = replace(one, architecture=dict(tiny().sample(0)))

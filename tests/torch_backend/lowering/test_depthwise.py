@@ -22,7 +22,9 @@ from archir_torch.training.norms import batch_norm
 @pytest.mark.parametrize("size", [1, 2, 4, 7, 12])
 @pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1)])
 @pytest.mark.parametrize("kernel", [1, 3, 5, 7])
-def test_gradients(kernel: int, stride: int, dilation: int, size: int, layout: torch.memory_format) -> None:
+def test_depthwise_gradients_match_plain_convolution(
+    kernel: int, stride: int, dilation: int, size: int, layout: torch.memory_format
+) -> None:
     numbers = torch.Generator().manual_seed(0)
     x = torch.randn(3, 4, size, size, generator=numbers, dtype=torch.float64).contiguous(memory_format=layout)
     weight = torch.randn(4, 1, kernel, kernel, generator=numbers, dtype=torch.float64).requires_grad_()
@@ -40,7 +42,7 @@ def test_gradients(kernel: int, stride: int, dilation: int, size: int, layout: t
         torch.testing.assert_close(one, other)
 
 
-def test_only_what_a_gradient_needs_is_kept() -> None:
+def test_frozen_weight_saves_no_input_for_backward() -> None:
     kept: list[tuple[int, ...]] = []
     x = torch.randn(2, 4, 8, 8, requires_grad=True)
     weight = torch.randn(4, 1, 5, 5)
@@ -49,7 +51,7 @@ def test_only_what_a_gradient_needs_is_kept() -> None:
     assert kept == [(4, 1, 5, 5)]
 
 
-def test_what_is_not_depthwise_is_a_plain_convolution() -> None:
+def test_grouped_convolution_is_lowered_as_plain_convolution() -> None:
     x, weight = torch.randn(2, 4, 8, 8, requires_grad=True), torch.randn(8, 2, 5, 5)
     y = depthwise_conv(x, weight, stride=1, pads=(2, 2, 2, 2), dilation=1, groups=2)
     torch.testing.assert_close(y, conv(x, weight, stride=1, pads=(2, 2, 2, 2), dilation=1, groups=2))
@@ -57,8 +59,6 @@ def test_what_is_not_depthwise_is_a_plain_convolution() -> None:
 
 
 @pytest.mark.parametrize(("instead", "lowering"), [(depthwise_conv, Conv), (batch_norm, BatchNorm)])
-def test_what_runs_instead_of_a_lowering_takes_what_that_takes(
-    instead: Callable[..., Tensor], lowering: type[Op]
-) -> None:
+def test_substitute_lowerings_have_signature_of_original(instead: Callable[..., Tensor], lowering: type[Op]) -> None:
     """Layers call either in the same way."""
     assert signature(instead) == signature(RULES[lowering].function)

@@ -20,7 +20,7 @@ def gpus(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "count", "found"),
     [(None, 0, "cpu"), (None, 1, "cuda"), ("cpu", 2, "cpu"), ("cuda", 1, "cuda"), ("cuda:1", 2, "cuda:1")],
 )
-def test_devices(name: str | None, count: int, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_device_names_resolve(name: str | None, count: int, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
     gpus(count, monkeypatch)
     assert resolve_device(name) == found
 
@@ -36,13 +36,15 @@ def test_devices(name: str | None, count: int, found: str, monkeypatch: pytest.M
         ("cuda:2", 2, "there is no cuda:2: torch finds 2 GPUs$"),
     ],
 )
-def test_devices_that_there_are_not(name: str, count: int, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_unknown_or_missing_devices(
+    name: str, count: int, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gpus(count, monkeypatch)
     with pytest.raises(ArchError, match=f"(?m)A1505.*{message}"):
         resolve_device(name)
 
 
-def test_measurements_of_devices_that_there_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measurement_rejects_missing_device(monkeypatch: pytest.MonkeyPatch) -> None:
     gpus(1, monkeypatch)
     graph = archir.loads("net n() { input x: f32[2]\n output y = relu(x) }").graph
     with pytest.raises(ArchError, match=r"A1505.*there is no cuda:1"), TORCH.bench("cuda:1", 1):
@@ -51,7 +53,7 @@ def test_measurements_of_devices_that_there_are_not(monkeypatch: pytest.MonkeyPa
         TORCH.runs(graph, device="cuda:1")
 
 
-def test_threads_are_as_many_as_before() -> None:
+def test_torch_threads_restores_thread_count() -> None:
     before = torch.get_num_threads()
     with torch_threads(before + 1):
         assert torch.get_num_threads() == before + 1

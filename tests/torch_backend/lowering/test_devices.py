@@ -86,7 +86,7 @@ def gpus_alone() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("gpus_alone")
-def test_what_is_on_the_cpu_meets_on_gpus() -> None:
+def test_cpu_tensors_are_reduced_over_gpu_only_group() -> None:
     with gpus():
         here, there = torch.ones(3), torch.ones(3, device="cuda")
         distributed.average([here, there])
@@ -95,7 +95,7 @@ def test_what_is_on_the_cpu_meets_on_gpus() -> None:
 
 
 @pytest.mark.usefixtures("gpus_alone")
-def test_figures_of_steps_without_tensors_meet_on_gpus() -> None:
+def test_metrics_without_tensors_are_reduced_over_gpu_only_group() -> None:
     with gpus():
         measured = MetricsQueue()
         measured.add(0, {"failed": 1.0})
@@ -106,7 +106,7 @@ def test_figures_of_steps_without_tensors_meet_on_gpus() -> None:
 
 
 @pytest.mark.usefixtures("gpus_alone")
-def test_held_out_measures_are_added_up_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_out_measures_are_reduced_on_their_device(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[set[str]] = []
 
     class AddedError(Exception):
@@ -126,7 +126,7 @@ def test_held_out_measures_are_added_up_where_they_are(monkeypatch: pytest.Monke
     assert seen == [{"cuda"}]
 
 
-def test_processes_with_gpus_meet_on_the_cpu_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_processes_use_gloo_and_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("LOCAL_RANK", "1")
@@ -146,7 +146,7 @@ def test_bfloat16_that_is_emulated_is_not_chosen(monkeypatch: pytest.MonkeyPatch
     assert resolve_precision("auto", "cuda") == "float32"
 
 
-def test_inside_of_exact_float32_keeps_its_digits() -> None:
+def test_full_precision_disables_tf32_and_autocast() -> None:
     x = torch.randn(8, 8)
     with torch.autocast("cpu", torch.bfloat16), full_precision("cpu"):
         assert not torch.backends.cudnn.allow_tf32
@@ -154,7 +154,7 @@ def test_inside_of_exact_float32_keeps_its_digits() -> None:
     assert torch.backends.cudnn.allow_tf32
 
 
-def test_second_order_in_16_bits_is_that_of_float32() -> None:
+def test_second_order_gradient_in_bf16_equals_float32() -> None:
     def gradient(precision: str) -> Tensor:
         trainee = strategy("darts", {"order": 2}, precision=precision)
         assert isinstance(trainee, Relaxed)
@@ -165,7 +165,7 @@ def test_second_order_in_16_bits_is_that_of_float32() -> None:
     torch.testing.assert_close(gradient("bf16"), gradient("float32"), rtol=0, atol=0)
 
 
-def test_first_order_takes_the_precision_and_the_parts_of_training(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_order_step_uses_training_precision_and_accumulation(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[bool, int]] = []
 
     def loss(self: Relaxed, batch: Batch, drawn: SampledWeights, index: int, *, freeze_weights: bool = False) -> Tensor:
@@ -179,7 +179,7 @@ def test_first_order_takes_the_precision_and_the_parts_of_training(monkeypatch: 
     assert seen == [(True, 4)] * 4
 
 
-def test_first_order_in_parts_is_that_of_the_whole() -> None:
+def test_accumulated_first_order_gradient_equals_full_batch_gradient() -> None:
     def gradient(parts: int) -> Tensor:
         text = "net n() { input x: f32[1, 6, 6]; y = x |> choose a(relu, identity, tanh)"
         text += "; output logits = y |> global_avg_pool |> linear(3) }"
@@ -192,14 +192,14 @@ def test_first_order_in_parts_is_that_of_the_whole() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_weights_of_mixtures_keep_their_digits(dtype: torch.dtype) -> None:
+def test_mixture_weights_stay_float32_under_autocast(dtype: torch.dtype) -> None:
     given = torch.tensor([0.1247, 0.1253, 0.75])
     shares = TermWeights({"a": 3}, [(("a", (number,)),) for number in range(3)])
     with torch.autocast("cpu", dtype):
         assert torch.equal(torch.stack(shares({"a": given})), given)
 
 
-def test_weights_of_subsets_keep_their_digits() -> None:
+def test_subset_weights_stay_float32_under_autocast() -> None:
     alphas = Alphas(tiny().choices, ["pair", "first"], "normal", torch.Generator().manual_seed(0))
     plain = alphas.sample().weights
     with torch.autocast("cpu", torch.bfloat16):
@@ -210,7 +210,7 @@ def test_weights_of_subsets_keep_their_digits() -> None:
         )
 
 
-def test_a_mixture_of_tensors_in_16_bits_sees_small_differences_of_weights() -> None:
+def test_bf16_mixture_resolves_small_weight_differences() -> None:
     text = "net n() {\n input x: f32[4, 8, 8]\n y = x |> conv(64)\n output y = y |> choose a(identity, tanh)\n}"
     network = lower_mixed(relax(elaborate(text, "n.arch")))
     x = torch.randn(8, 4, 8, 8, generator=torch.Generator().manual_seed(1))
@@ -228,7 +228,7 @@ def test_a_mixture_of_tensors_in_16_bits_sees_small_differences_of_weights() -> 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(("stride", "dilation", "kernel"), [(2, 1, 3), (1, 2, 5), (1, 1, 7)])
-def test_gradients_of_depthwise_convolutions_in_16_bits(
+def test_depthwise_gradients_in_16_bits_match_float32(
     dtype: torch.dtype, stride: int, dilation: int, kernel: int
 ) -> None:
     numbers = torch.Generator().manual_seed(0)
@@ -268,11 +268,11 @@ def test_plans_are_measured_in_the_precision_of_training(monkeypatch: pytest.Mon
     [("local", "cuda:1", 0, "cuda:1"), ("processes:2", "cuda", 0, "cuda"), ("ray", "cuda:1", 0, "cpu"),
      ("ray", "cuda:1", 0.5, "cuda"), ("ray:host:1", "cpu", 1, "cuda"), ("ray://host:1", "cuda", 0, "cpu")],
 )  # fmt: skip
-def test_where_workers_compute(name: str, own: str, gpus: float, wanted: str) -> None:
+def test_worker_device_follows_executor_and_gpus(name: str, own: str, gpus: float, wanted: str) -> None:
     assert device_of(name, own, gpus) == wanted
 
 
-def test_candidates_are_sent_to_where_workers_compute() -> None:
+def test_ray_candidates_are_scored_on_cpu_by_default() -> None:
     options = {"trials": 4, "batch": 2, "executor": "ray", "scorer": {"kind": "proxies"}}
     given = replace(job("random", options), device="cuda")
     trainee = create_strategy(given)
@@ -280,7 +280,7 @@ def test_candidates_are_sent_to_where_workers_compute() -> None:
     assert trainee._scoring_work.device == "cpu"
 
 
-def test_gpus_are_asked_of_the_driver_where_nothing_lists_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_names_fall_back_to_nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text('#!/bin/sh\necho "NVIDIA GeForce RTX 4090"\n')
     program.chmod(0o755)
@@ -319,7 +319,7 @@ class Asked:
         return self
 
 
-def test_the_next_batch_is_made_while_this_one_is_at_work() -> None:
+def test_prefetched_batches_equal_synchronous_ones() -> None:
     plain, augment = images(20), Augment(shift=1, mixup=0.3)
     asked = Asked(plain.images)
     ahead = Feed(Split.labelled(asked, plain.labels), 6, seed=1, augment=augment)
@@ -334,7 +334,7 @@ def test_the_next_batch_is_made_while_this_one_is_at_work() -> None:
     assert len(made) == 8 + 3  # nothing twice, but for what was made ahead of a jump, and of the end
 
 
-def test_an_image_that_cannot_be_read_is_said_in_its_turn() -> None:
+def test_unreadable_image_fails_only_at_its_batch() -> None:
     plain = images(20)
     asked = Asked(plain.images)
     feed = Feed(Split.labelled(asked, plain.labels), 6, seed=1)
@@ -346,7 +346,7 @@ def test_an_image_that_cannot_be_read_is_said_in_its_turn() -> None:
         feed.batch(2)
 
 
-def test_halves_of_images_are_on_a_device_once() -> None:
+def test_data_halves_share_one_device_copy() -> None:
     raw = torch.zeros(20, 1, 6, 6, dtype=torch.uint8)
     whole = Normalised(raw, (1, 6, 6), torch.zeros(1, 1, 1, 1), torch.ones(1, 1, 1, 1))
     halves = [RowSubset(whole, torch.arange(10)), RowSubset(whole, torch.arange(10, 20))]
@@ -360,9 +360,7 @@ def test_halves_of_images_are_on_a_device_once() -> None:
 
 
 @pytest.mark.parametrize(("kind", "wanted"), [("train", True), ("darts", True), ("spos", False)])
-def test_kernels_are_timed_where_all_steps_have_the_same_shapes(
-    kind: str, wanted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cudnn_benchmark_is_on_only_for_fixed_shapes(kind: str, wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     space = Space(elaborate(DEPTHWISE, "wide.arch"))
     one = job(kind, space=space, epochs=1)
     trainee = create_strategy(replace(one, architecture=dict(space.sample(0))) if kind == "train" else one)

@@ -84,15 +84,13 @@ def searched(folder: Path, phases: str) -> dict[str, Any]:
         ("pc_darts", "alpha_warmup_epochs = 0, partial = 2"),
     ],
 )
-def test_an_epoch_of_relaxed_searches_and_of_training(
-    strategy: str, options: str, precision: str, tmp_path: Path
-) -> None:
+def test_relaxed_search_and_retraining_run_on_gpu(strategy: str, options: str, precision: str, tmp_path: Path) -> None:
     summary = searched(tmp_path, RELAXED.format(strategy=strategy, options=options, precision=precision))
     assert set(summary["phases"]) == {"search", "retrain"}
 
 
 @pytest.mark.parametrize("executor", ["local", "processes:2"])
-def test_an_epoch_of_a_supernet_and_candidates_with_its_weights(executor: str, tmp_path: Path) -> None:
+def test_supernet_and_inherited_scoring_run_on_gpu(executor: str, tmp_path: Path) -> None:
     summary = searched(tmp_path, SCORED.replace("EXECUTOR", executor))
     assert set(summary["phases"]) == {"supernet", "search"}
 
@@ -102,7 +100,7 @@ def test_an_epoch_of_a_supernet_and_candidates_with_its_weights(executor: str, t
     "phases",
     [RELAXED.format(strategy="darts", options="order = 2", precision="auto"), SCORED.replace("EXECUTOR", "local")],
 )
-def test_two_processes_with_a_gpu_each(phases: str, tmp_path: Path) -> None:
+def test_search_runs_on_two_gpus(phases: str, tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_text(PHASE + phases)
     asked = command(path, "-o", tmp_path / "run", "--device", DEVICE, processes=2)
@@ -110,7 +108,7 @@ def test_two_processes_with_a_gpu_each(phases: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_cpu_and_the_gpu_take_the_same_step() -> None:
+def test_gpu_alpha_gradient_equals_cpu_gradient() -> None:
     def logits(device: str, order: int) -> torch.Tensor:
         trainee: Any = create_strategy(replace(job("darts", {"order": order}), device=device))
         trainee.step(0)
@@ -124,7 +122,7 @@ def test_the_cpu_and_the_gpu_take_the_same_step() -> None:
 @onnxruntime_for_gpus
 @pytest.mark.parametrize("options", [{}, {"precision": "float16"}, {"precision": "bfloat16"}, {"dynamic": ()}])
 @pytest.mark.parametrize("name", ["autoformer/autoformer.arch", "nas_bench_201/nas_bench_201.arch"])
-def test_networks_on_onnxruntime_cuda(name: str, options: dict[str, Any], tmp_path: Path) -> None:
+def test_exported_networks_run_on_onnxruntime_cuda(name: str, options: dict[str, Any], tmp_path: Path) -> None:
     space = archir.load(EXAMPLES / name)
     graph = space.specialize(space.sample(1))
 
@@ -142,7 +140,7 @@ def test_networks_on_onnxruntime_cuda(name: str, options: dict[str, Any], tmp_pa
 
 
 @onnxruntime_for_gpus
-def test_doctor_says_that_it_works() -> None:
+def test_doctor_reports_working_onnxruntime_cuda() -> None:
     rows = {what: (found, trouble) for what, found, trouble in get("onnx").devices()}
     assert rows["onnxruntime cuda"] == ("works", "")
 

@@ -52,7 +52,7 @@ def supernet() -> Callable[[Tensor], Tensor]:
 
 
 @pytest.mark.parametrize("made", [network, with_kernels, mixture, supernet])
-def test_images_of_other_shapes_are_refused(made: Callable[[], Callable[[Tensor], Tensor]]) -> None:
+def test_rejects_images_of_wrong_shape_or_type(made: Callable[[], Callable[[Tensor], Tensor]]) -> None:
     run = made()
     assert run(torch.randn(5, 3, 8, 8)).shape == (5, 10)
     with pytest.raises(ValueError, match=r"`image`: expected \[batch, 3, 8, 8\], got \[3, 8, 8\]; one sample is"):
@@ -66,7 +66,7 @@ def test_images_of_other_shapes_are_refused(made: Callable[[], Callable[[Tensor]
 
 
 @pytest.mark.parametrize("seed", with_soak(range(300), range(6)))
-def test_of_all_shapes_those_of_the_net_are_taken(seed: int) -> None:
+def test_accepts_only_declared_shapes_and_types(seed: int) -> None:
     """Inputs of any rank and element type; one of them is then changed, in one way."""
     rng, generator = random.Random(seed), torch.Generator().manual_seed(seed)
     dtypes = {"f32": torch.float32, "f16": torch.float16, "i64": torch.int64, "i32": torch.int32, "bool": torch.bool}
@@ -98,7 +98,7 @@ def test_of_all_shapes_those_of_the_net_are_taken(seed: int) -> None:
         made(*inputs, inputs[0])
 
 
-def test_open_sizes_let_larger_images_through_and_no_other_rank() -> None:
+def test_open_sizes_allow_larger_images_but_not_other_ranks() -> None:
     made: Any = network()
     made.open_sizes = True
     assert made(torch.randn(2, 3, 16, 11)).shape == (2, 10)
@@ -106,14 +106,14 @@ def test_open_sizes_let_larger_images_through_and_no_other_rank() -> None:
         made(torch.randn(3, 8, 8))
 
 
-def test_arrays_by_other_names_are_refused() -> None:
+def test_rejects_arrays_with_unknown_input_names() -> None:
     made: Any = network()
     with pytest.raises(TypeError, match="takes image; there is no `image`"):
         BACKEND.runner(made)({"picture": np.zeros((2, 3, 8, 8), np.float32)})
 
 
 @pytest.mark.soak
-def test_checks_are_compiled_and_exported() -> None:
+def test_input_checks_survive_compile_and_export() -> None:
     made: Any = network()
     x = torch.randn(2, 3, 8, 8)
     for dynamic in (False, True):

@@ -62,12 +62,12 @@ def launched(network: Network, *inputs: torch.Tensor) -> int:
 
 
 @pytest.mark.parametrize("case", [*CASES, *MORE], ids=name_of)
-def test_every_operation(case: Case) -> None:
+def test_kernel_launches_of_operations_match_cost(case: Case) -> None:
     graph = graph_of(*case)
     assert launched(lower(graph), *inputs_of(graph)) == cost(graph).kernels
 
 
-def test_both_ways_of_local_attention_are_met() -> None:
+def test_cases_cover_both_local_attention_implementations() -> None:
     assert LocalAttention.MAX_UNFOLDED == MAX_UNFOLDED
     sizes = {dims[0][0] * dims[0][1] * dims[0][2] * op.kernel**2 for op, dims in MORE if isinstance(op, LocalAttention)}
     assert min(sizes) < MAX_UNFOLDED < max(sizes)
@@ -78,7 +78,7 @@ def test_both_ways_of_local_attention_are_met() -> None:
     [([], 0), ([AsGate], 2), ([AsKernel], 2), ([None, None, AsGate, AsGate, AsKernel, AsKernel], 1 + 3 + 2 * 2)],
     ids=["none", "gate", "kernel", "all"],
 )
-def test_composite_operations(kinds: list[type[Op] | None], kernels: int) -> None:
+def test_kernel_launches_of_composites_match_cost(kinds: list[type[Op] | None], kernels: int) -> None:
     graph = Graph("one")
     operands = [graph.add(Node(Input("x", MAP)))]
     for i, kind in enumerate(kinds):
@@ -89,13 +89,13 @@ def test_composite_operations(kinds: list[type[Op] | None], kernels: int) -> Non
 
 
 @pytest.mark.parametrize("name", ["resnet50", "deit_tiny", "mobilenet_v2"])
-def test_networks(name: str) -> None:
+def test_kernel_launches_of_networks_match_cost(name: str) -> None:
     graph = archir.load(EXAMPLES / f"{name}.arch").graph
     assert launched(lower(graph), image_of(graph, 2)) == cost(graph).kernels
 
 
 @pytest.mark.parametrize("name", with_soak(SPACES, ["full_attention", "darts", "autoformer", "mobilenet_v3_ofa"]))
-def test_architectures(name: str) -> None:
+def test_kernel_launches_of_architectures_match_cost(name: str) -> None:
     """Where operands come out of order, torch may add a bias apart, or find that an attention can be one kernel.
 
     In `nos`, what only an operand reads that `calibrate` has no use for is left out of the module.

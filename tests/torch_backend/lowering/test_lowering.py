@@ -60,7 +60,7 @@ def test_every_operation_has_a_rule_and_a_case() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_shape_weights_and_gradients(case: Case) -> None:
+def test_lowered_shapes_weights_and_gradients_match_declaration(case: Case) -> None:
     op, dims = case
     graph = graph_of(op, dims)
     network = lower(graph)
@@ -85,7 +85,7 @@ def test_shape_weights_and_gradients(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_samples_do_not_meet(case: Case) -> None:
+def test_batch_result_equals_results_of_single_samples(case: Case) -> None:
     """In evaluation a batch gives what its samples give one by one."""
     op, dims = case
     graph = graph_of(op, dims)
@@ -100,7 +100,7 @@ def test_samples_do_not_meet(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_parameters_and_macs_are_those_of_the_module(case: Case) -> None:
+def test_cost_equals_parameters_and_macs_of_module(case: Case) -> None:
     """For every operation: torch's counter, which knows convolutions and matrix products, or a formula."""
     op, dims = case
     compared(op, dims, graph_of(op, dims))
@@ -158,7 +158,7 @@ def variants() -> Iterator[tuple[tuple[object, ...], Case]]:
 
 
 @pytest.mark.parametrize("part", with_soak(range(PARTS), [0]))
-def test_what_rules_accept_runs_with_the_types_and_costs_they_say(part: int) -> None:
+def test_accepted_attribute_variants_match_declared_costs(part: int) -> None:
     """Near the limits of attributes and dimensions: shapes, parameters and MACs of one sample.
 
     The first part has a third of the changes of each rule.
@@ -201,14 +201,14 @@ def test_avg_pool_leaves_padding_out(kernel: int, stride: int) -> None:
     assert one(AvgPool(kernel, stride, count_padding=True), ones).amin() < 1
 
 
-def test_even_kernels_pad_after() -> None:
+def test_even_kernels_pad_more_at_end() -> None:
     x, weight = torch.randn(2, 3, 7, 7), torch.randn(4, 3, 4, 4)
     expected = F.conv2d(F.pad(x, (1, 2, 1, 2)), weight, stride=2)
     torch.testing.assert_close(one(Conv(4, 4, 2), x, weight=weight), expected)
 
 
 @pytest.mark.parametrize("shape", [MAP, TOKENS, VECTOR])
-def test_batch_norm_over_channels(shape: Dims) -> None:
+def test_batch_norm_normalizes_each_channel(shape: Dims) -> None:
     axis = 1 if len(shape) != 2 else 2
     x = torch.randn(16, *shape) * 3 + 1
     others = [i for i in range(x.dim()) if i != axis]
@@ -276,7 +276,7 @@ def test_dropout_zeroes_numbers_and_drop_path_samples() -> None:
     assert torch.equal(one(DropPath(0.25), x), x)
 
 
-def test_data_movement() -> None:
+def test_data_movement_operations_place_elements_correctly() -> None:
     x = torch.arange(2 * 4 * 2 * 3.0).reshape(2, 4, 2, 3)
     tokens = one(ToTokens(), x)
     assert torch.equal(tokens[1, 4], x[1, :, 1, 1])
@@ -288,7 +288,7 @@ def test_data_movement() -> None:
     assert torch.equal(one(Slice(1, 3), tokens), tokens[:, :, 1:3])
 
 
-def test_rules_take_the_attributes_and_weights_of_their_operations() -> None:
+def test_lowering_signatures_match_operation_attributes_and_weights() -> None:
     """Positional parameters are the operands, then weights by the operation's names."""
     for op, dims in CASES:
         function = RULES[type(op)].function
@@ -301,7 +301,7 @@ def test_rules_take_the_attributes_and_weights_of_their_operations() -> None:
         assert set(required[len(fixed) :]) <= set(weights), f"{op.name} has no {required}"
 
 
-def test_registration_refuses_what_does_not_fit() -> None:
+def test_registration_rejects_duplicate_or_mismatched_lowering() -> None:
     with pytest.raises(ArchError, match=r"A3103.*two lowerings to torch are named `relu`"):
         lowers(Relu)(lambda x: x)
 
@@ -316,6 +316,6 @@ def test_registration_refuses_what_does_not_fit() -> None:
     assert Imagined not in RULES
 
 
-def test_local_attention_of_no_image_is_none() -> None:
+def test_local_attention_of_empty_batch_is_empty() -> None:
     query = torch.zeros(0, 8, 6, 6)
     assert local_attention(query, query, query, heads=2, kernel=3).shape == (0, 8, 6, 6)

@@ -109,7 +109,7 @@ def gradients(module: nn.Module, y: Tensor) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_same_as_a_module_written_by_hand(training: bool) -> None:
+def test_lowered_network_equals_handwritten_module(training: bool) -> None:
     network, hand = lower(by_hand()).train(training), ByHand().train(training)
     found = hand.load_state_dict(network.state_dict(), strict=False)
     assert found.unexpected_keys == []
@@ -142,7 +142,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("scopes", [ODD, ODD[::-1]], ids=["forth", "back"])
-def test_any_scope_is_a_name(scopes: Sequence[str]) -> None:
+def test_unusual_scopes_work_as_module_names(scopes: Sequence[str]) -> None:
     graph = chain(*((BatchNorm() if "." in scope else Conv(8), scope) for scope in scopes))
     network, x = lower(graph), torch.randn(2, *MAP)
     state = {name: tensor.clone() for name, tensor in network.state_dict().items()}
@@ -188,7 +188,7 @@ def test_random_operations_need_no_scope() -> None:
 # inputs and outputs
 
 
-def test_inputs_in_order_and_outputs_by_name() -> None:
+def test_inputs_are_positional_and_outputs_named() -> None:
     graph = Graph("several")
     numbers = [graph.add(Node(Input(name, (4,)))) for name in ("second", "first")]
     graph.outputs["difference"] = graph.add(Node(Sub()), *numbers)
@@ -254,7 +254,7 @@ def overwrites(graph: Graph) -> bool:
     [Conv(8, bias=True), BatchNorm(), Add(), Sub(), Sigmoid(), MaxPool(3), Identity(), Dropout(), Mul()],
     ids=lambda op: op.name,
 )
-def test_relu_in_place_changes_nothing(op: Op, relu: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_place_relu_keeps_outputs_and_gradients(op: Op, relu: Op, monkeypatch: pytest.MonkeyPatch) -> None:
     operands = len(op.operands)
     graph = relu_after(op, relu, operands=operands)
     x = torch.randn(2, *MAP, generator=torch.Generator().manual_seed(0))
@@ -273,7 +273,7 @@ def test_relu_in_place_changes_nothing(op: Op, relu: Op, monkeypatch: pytest.Mon
     torch.testing.assert_close(found, first_and_second(lower(graph)), rtol=0, atol=0)
 
 
-def test_relu_in_place_where_it_may() -> None:
+def test_relu_runs_in_place_only_after_single_use_operands() -> None:
     for op, operands in ((Conv(8), 1), (BatchNorm(), 1), (Add(), 2), (Sub(), 2)):
         assert overwrites(relu_after(op, Relu(), operands=operands))
         assert not overwrites(relu_after(op, Relu(), operands=operands, twice=True))
@@ -320,7 +320,7 @@ def test_exports_with_any_batch() -> None:
     assert set(exported.state_dict) == set(weights_of(small_net()))
 
 
-def test_runs_in_other_precisions() -> None:
+def test_runs_in_float64_and_bfloat16() -> None:
     network, x = lower(small_net()).eval(), images()
     y = network(x)
     torch.testing.assert_close(copy.deepcopy(network).double()(x.double()), y.double(), atol=1e-5, rtol=1e-4)
@@ -350,7 +350,7 @@ def test_layers_can_be_listed_hooked_replaced_and_parametrized() -> None:
     assert not torch.equal(twin(x), network(x))
 
 
-def test_frozen_parts_keep_their_mode() -> None:
+def test_submodule_in_eval_mode_keeps_its_statistics() -> None:
     network = lower(by_hand()).train()
     network.get_submodule("stem").eval()
     before = network.state_dict()["stem.norm.running_mean"].clone()
@@ -371,7 +371,7 @@ def test_weights_come_from_the_generator_alone() -> None:
     assert not torch.equal(first["head.weight"], other["head.weight"])
 
 
-def test_initial_distributions() -> None:
+def test_initial_weights_have_declared_distributions() -> None:
     generator, fan_in = torch.Generator().manual_seed(0), 64
     found = {kind: initial_tensor(Weight((200, 300), kind, fan_in), generator) for kind in get_args(Init)}
     deviations = {"zeros": 0, "ones": 0, "slope": 0, "lecun": 1 / 8, "fan_in": 1 / 8 / 3**0.5, "token": 0.0176}
@@ -386,7 +386,7 @@ def test_initial_distributions() -> None:
 # refusals
 
 
-def test_open_choices_are_refused_where_they_are() -> None:
+def test_open_choices_are_rejected_with_source_position() -> None:
     source = Source("space.arch", "x |> choose op { a: relu  b: sigmoid }\ny |> conv(choose width(4, 8))")
     op, width = Choice("op", ("a", "b"), 0), Choice("width", (4, 8), 1)
     graph = chain((Relu(), ""))

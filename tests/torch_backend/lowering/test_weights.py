@@ -45,7 +45,7 @@ def refused(path: Path) -> list[str]:
     return [diagnostic.message for diagnostic in refusal.value.diagnostics]
 
 
-def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
+def test_saved_weights_and_metadata_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "net.safetensors"
     save_weights(network(0), path, {"hash": "abc", "π": "3\n"})
     module = network(1)
@@ -58,7 +58,7 @@ def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["net.safetensors"]
 
 
-def test_metadata_is_written_in_order(tmp_path: Path) -> None:
+def test_metadata_bytes_do_not_depend_on_insertion_order(tmp_path: Path) -> None:
     names = [f"key{i}" for i in range(8)]
     for order in (names, names[::-1]):
         save_weights(network(0), tmp_path / order[0], dict.fromkeys(order, "é"))
@@ -70,7 +70,7 @@ def test_metadata_is_written_in_order(tmp_path: Path) -> None:
     assert equal({name: read_weights(tmp_path / "key0")[0][name] for name in state(0)}, state(0))
 
 
-def test_saving_again_replaces_the_file_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_save_keeps_previous_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "net.safetensors"
     save_weights(network(0), path)
 
@@ -87,7 +87,7 @@ def test_saving_again_replaces_the_file_in_one_step(tmp_path: Path, monkeypatch:
     assert equal({name: read_weights(path)[0][name] for name in state(1)}, state(1))
 
 
-def test_all_that_does_not_fit_is_named(tmp_path: Path) -> None:
+def test_load_reports_all_missing_extra_and_misshapen_weights(tmp_path: Path) -> None:
     path = tmp_path / "net.safetensors"
     tensors = state(0)
     del tensors["layer.0.norm.bias"]
@@ -101,7 +101,7 @@ def test_all_that_does_not_fit_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"no safetensors", b"\xff" * 64], ids=["empty", "text", "bytes"])
-def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
+def test_rejects_damaged_or_foreign_weight_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "net.safetensors"
     path.write_bytes(content)
     (message,) = refused(path)

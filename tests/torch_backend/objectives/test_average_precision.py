@@ -54,14 +54,14 @@ def measured(logits: Tensor, true: Tensor) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("seed", "samples"), [(0, 3), (1, 40), (2, 600)])
-def test_it_is_what_its_definition_says(seed: int, samples: int) -> None:
+def test_average_precision_equals_definition(seed: int, samples: int) -> None:
     logits, true = drawn(seed, samples)
     found = measured(logits, true)
     assert found[NAME] == pytest.approx(by_definition(logits, true), abs=1e-12)
     assert next(iter(found)) == NAME
 
 
-def test_it_is_what_another_library_says() -> None:
+def test_average_precision_equals_scikit_learn() -> None:
     metrics: Any = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
     logits, true = drawn(3, 500)
     wanted = metrics.average_precision_score(true[:, :-1].numpy(), logits[:, :-1].numpy(), average="macro")
@@ -69,7 +69,7 @@ def test_it_is_what_another_library_says() -> None:
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_processes_come_to_the_same(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulated_processes_sum_to_single_process_result(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the bit: each puts its rows where they belong, and what is added to them is 0."""
     logits, true = drawn(4, 1000)
     wanted, sums = measured(logits, true), list[dict[str, Tensor]]()
@@ -95,12 +95,12 @@ def one_of_several(rank: int, folder: Path) -> None:
 
 
 @pytest.mark.soak
-def test_real_processes_come_to_the_same(tmp_path: Path) -> None:
+def test_two_real_processes_equal_single_process_result(tmp_path: Path) -> None:
     run_processes(2, one_of_several, tmp_path)
     wanted = repr(measured(*drawn(4, 1001))[NAME])
     assert [(tmp_path / str(rank)).read_text() for rank in range(2)] == [wanted] * 2
 
 
-def test_what_no_sample_has_says_nothing() -> None:
+def test_average_precision_without_positive_labels_is_nan() -> None:
     logits, true = drawn(5, 10)
     assert np.isnan(measured(logits, torch.zeros_like(true))[NAME])

@@ -68,7 +68,7 @@ def entropy(logits: Tensor, probabilities: Tensor) -> float:
     return float(-(probabilities * logs).sum(1).mean())
 
 
-def test_cross_entropy_smoothing_and_an_auxiliary_output(digits: Data) -> None:
+def test_smoothed_cross_entropy_with_auxiliary_output_equals_formula(digits: Data) -> None:
     objective = create("classification", {"label_smoothing": 0.1, "auxiliary": 0.4})
     graph = prepared(objective, digits)
     assert list(graph.outputs) == ["logits", "auxiliary"]
@@ -85,7 +85,7 @@ def test_cross_entropy_smoothing_and_an_auxiliary_output(digits: Data) -> None:
     assert torch.equal(objective.inputs(batch, 3), batch.images)
 
 
-def test_probabilities_of_mixed_images(digits: Data) -> None:
+def test_mixed_labels_are_padded_to_network_classes(digits: Data) -> None:
     objective = create("classification", {})
     graph = prepared(objective, digits, classes=12)
     batch = some(digits)
@@ -95,7 +95,7 @@ def test_probabilities_of_mixed_images(digits: Data) -> None:
     assert float(objective.loss(logits, mixed, 0).detach()) == pytest.approx(entropy(logits["logits"], wide), rel=1e-5)
 
 
-def test_classification_needs_outputs(digits: Data) -> None:
+def test_classification_rejects_unsuitable_outputs_and_options(digits: Data) -> None:
     with pytest.raises(ArchError, match=r"A1108.*10 classes, but the output `logits`.* has 4\n.*\n.*\n.*classes = 10"):
         prepared(create("classification", {}), digits, classes=4)
     parts = (digits.train, digits.held_out)
@@ -153,7 +153,7 @@ def test_masks_cover_nearly_a_quarter_everywhere() -> None:
 
 
 @pytest.mark.parametrize("over", ["masked", "image"])
-def test_context_autoregression(over: str, digits: Data) -> None:
+def test_context_autoregression_loss_equals_formula(over: str, digits: Data) -> None:
     objective = create("context_autoregression", {"over": over})
     graph = prepared(objective, digits)
     assert list(graph.outputs) == ["features"]
@@ -178,7 +178,7 @@ def test_context_autoregression(over: str, digits: Data) -> None:
     assert all(torch.equal(a, b) for a, b in zip(objective.parameters(), again.parameters(), strict=True))
 
 
-def test_a_named_output_is_read(digits: Data) -> None:
+def test_context_autoregression_reads_named_output(digits: Data) -> None:
     objective = create("context_autoregression", {"output": "stage1"})
     assert list(prepared(objective, digits).outputs) == ["stage1"]
     with pytest.raises(ArchError, match=r"A1902.*no output `stage9`\n.*did you mean `stage\d`"):
@@ -197,7 +197,9 @@ def test_a_named_output_is_read(digits: Data) -> None:
         ((4, 1, 8), (1, 8, 8), [2, 1, 1]),
     ],
 )
-def test_decoders(encoded: tuple[int, ...], image: tuple[int, ...], widths: list[int]) -> None:
+def test_decoder_upsamples_features_to_image_size(
+    encoded: tuple[int, ...], image: tuple[int, ...], widths: list[int]
+) -> None:
     made = decoder(encoded, image, torch.Generator().manual_seed(0))
     assert made(torch.randn(2, *encoded)).shape == (2, *image)
     assert [layer.num_features for layer in made if isinstance(layer, torch.nn.BatchNorm2d)] == widths
@@ -240,7 +242,7 @@ def by_hand(one: Tensor, other: Tensor, form: str) -> float:
 
 
 @pytest.mark.parametrize("form", ["squares", "eq6"])
-def test_attention_transfer(form: str, teacher: Path, digits: Data) -> None:
+def test_attention_transfer_loss_equals_formula(form: str, teacher: Path, digits: Data) -> None:
     objective = transfer(teacher, form=form, weight=1000.0)
     graph = prepared(objective, digits)
     assert list(graph.outputs) == ["stage1", "stage2"]
@@ -255,7 +257,7 @@ def test_attention_transfer(form: str, teacher: Path, digits: Data) -> None:
     assert float(measured["transfer"].detach()) / len(batch) == pytest.approx(500 * wanted, rel=1e-4)
 
 
-def test_the_teacher_stays_as_it_is(teacher: Path, digits: Data) -> None:
+def test_training_leaves_teacher_unchanged(teacher: Path, digits: Data) -> None:
     objective = transfer(teacher)
     student, batch = lower(prepared(objective, digits)), some(digits)
     objective.train()
@@ -270,7 +272,7 @@ def test_the_teacher_stays_as_it_is(teacher: Path, digits: Data) -> None:
     assert any(p.grad is not None and bool(p.grad.any()) for p in student.parameters())
 
 
-def test_larger_maps_are_averaged(teacher: Path, digits: Data) -> None:
+def test_larger_teacher_maps_are_average_pooled(teacher: Path, digits: Data) -> None:
     objective = transfer(teacher, stages=["stage2"], teacher_stages=["stage1"])
     student, batch = lower(prepared(objective, digits)), some(digits)
     network = lower(archir.load(teacher / "teacher.arch", **TEACHER).graph, generator=torch.Generator().manual_seed(5))
@@ -280,7 +282,7 @@ def test_larger_maps_are_averaged(teacher: Path, digits: Data) -> None:
     assert float(objective.loss(outputs, batch, 0).detach()) == pytest.approx(wanted, rel=1e-4)
 
 
-def test_wrong_teachers(teacher: Path, digits: Data, tmp_path: Path) -> None:
+def test_attention_transfer_rejects_mismatched_teachers(teacher: Path, digits: Data, tmp_path: Path) -> None:
     with pytest.raises(ArchError, match=r"A1109.*as many names as"):
         transfer(teacher, teacher_stages=["stage1"])
     with pytest.raises(ArchError, match=r"A1902.*`pyramidnet` has neither an output nor a scope `stage7`"):
@@ -297,7 +299,7 @@ def test_wrong_teachers(teacher: Path, digits: Data, tmp_path: Path) -> None:
         prepared(transfer(tmp_path), digits)
 
 
-def test_the_published_teacher_has_its_size() -> None:
+def test_published_teacher_has_expected_parameter_count() -> None:
     for classes, params in ((10, 2_528_712), (100, 2_564_802)):
         assert archir.cost(archir.load(EXAMPLES / "nos" / "teacher.arch", classes=classes).graph).params == params
     taps = archir.load(EXAMPLES / "nos" / "teacher.arch").graph
@@ -343,7 +345,7 @@ class Unfinished(Objective):
         return {}
 
 
-def test_objectives_of_users(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_objectives_are_loaded_and_validated(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("my_objectives")
     vars(module).update(Mine=Mine, Unfinished=Unfinished, other=3)
     monkeypatch.setitem(sys.modules, "my_objectives", module)

@@ -74,7 +74,7 @@ CASES: dict[str, tuple[Tensor, Tensor]] = {
 
 
 @pytest.mark.parametrize("kind", CASES)
-def test_measures_are_what_they_are_by_hand_however_samples_are_parted(kind: str) -> None:
+def test_task_measures_equal_formulas_for_any_batch_size(kind: str) -> None:
     output, target = CASES[kind]
     objective = create(kind, {})
     wanted = by_hand(kind, output, target)
@@ -91,7 +91,7 @@ def test_measures_are_what_they_are_by_hand_however_samples_are_parted(kind: str
     assert objective.criterion in wanted
 
 
-def test_losses() -> None:
+def test_task_losses_equal_formulas() -> None:
     x, y = CASES["regression"]
     batch = Batch({"x": x}, {"y": y})
     for settings, wanted in (
@@ -122,7 +122,7 @@ def test_masks_move_with_their_images() -> None:
     assert not torch.equal(batch.images, images)
 
 
-def test_processes_together_see_what_one_sees() -> None:
+def test_batches_of_two_processes_join_to_single_process_batch() -> None:
     split = Split({"a": noise(23, 3), "b": whole(23, 2, most=9)}, {"y": noise(23, 2), "z": whole(23, most=2)})
     alone = Feed(split, 8, seed=4)
     several = [Feed(split, 4, seed=4, rank=rank, world=2) for rank in range(2)]
@@ -135,14 +135,14 @@ def test_processes_together_see_what_one_sees() -> None:
 
 
 @pytest.mark.parametrize("name", ["f1", "exact", "mse", "rmse", "mae", "r2"])
-def test_measures_compare_what_is_alike(name: str) -> None:
+def test_measures_reject_mismatched_output_and_target_shapes(name: str) -> None:
     """As many samples as classes are no reason to compare each with each."""
     (one,) = measures_of([name])
     with pytest.raises(ArchError, match=rf"A1904.*`{name}` compares .* \[3, 3\] .* \[3\]"):
         one.sums(noise(3, 3), whole(3, most=3))
 
 
-def test_measures_say_what_they_compare() -> None:
+def test_measures_declare_their_target_kind() -> None:
     ours = [name for name in MEASURES if type(MEASURES[name]).__module__.startswith("archir")]  # plugins have others
     assert {MEASURES[name].compares for name in ours} >= {"classes", "labels", "numbers"}
     assert create("multilabel", {"measures": ["accuracy", "f1"]}).directions == create("multilabel", {}).directions
@@ -154,7 +154,7 @@ def test_measures_say_what_they_compare() -> None:
         assert {*fitting} <= measured.measure({"output": x}, Batch({"x": x}, {"y": y}), 0).keys()
 
 
-def test_whole_numbers_are_no_classes_to_a_regression(tmp_path: Path) -> None:
+def test_regression_does_not_treat_integer_targets_as_classes(tmp_path: Path) -> None:
     (tmp_path / "rooms.csv").write_text("size,rooms\n" + "".join(f"{i},{i % 4}\n" for i in range(80)))
     net, source = "net n { \n input x: f32[1]\n output y = x |> linear(OUT) \n }", f"{tmp_path}/rooms.csv#rooms"
     for kind, outputs, names in (("regression", 1, []), ("classification", 4, ["0", "1", "2", "3"])):
@@ -164,7 +164,7 @@ def test_whole_numbers_are_no_classes_to_a_regression(tmp_path: Path) -> None:
         assert result.images["classes"] == names
 
 
-def test_phases_on_the_same_samples_divide_them_alike(tmp_path: Path) -> None:
+def test_phases_on_shared_samples_use_a_common_split(tmp_path: Path) -> None:
     (tmp_path / "rooms.csv").write_text("size,rooms\n" + "".join(f"{i},{i % 4}\n" for i in range(80)))
     space = archir.loads("net n { \n input x: f32[1]\n output y = x |> linear(4) \n }")
 
@@ -197,7 +197,7 @@ net language {
 
 
 @pytest.mark.soak
-def test_the_next_byte_is_told_better_than_by_pairs(tmp_path: Path) -> None:
+def test_byte_model_beats_bigram_perplexity(tmp_path: Path) -> None:
     """Of the project's own pages: below a bigram model's perplexity."""
     text = "\n".join(path.read_text() for path in sorted((ROOT / "docs").glob("*.md")))[:400_000]
     (tmp_path / "docs.txt").write_text(text)
@@ -211,7 +211,7 @@ def test_the_next_byte_is_told_better_than_by_pairs(tmp_path: Path) -> None:
     assert result.measures["perplexity"] < bigram
 
 
-def test_a_language_is_learnt(tmp_path: Path) -> None:
+def test_next_token_training_learns_two_word_language(tmp_path: Path) -> None:
     """Of two words, drawn at random: what comes next is certain but for the first letter of a word."""
     words = np.random.default_rng(0).choice(["mango ", "apple "], 300)
     (tmp_path / "words.txt").write_text("".join(words))

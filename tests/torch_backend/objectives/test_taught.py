@@ -104,7 +104,7 @@ def by_hand(mine: Tensor, its: Tensor, temperature: float) -> float:
 
 
 @pytest.mark.parametrize("temperature", [1.0, 4.0])
-def test_distillation_of_classes(temperature: float, folder: Path, digits: Data) -> None:
+def test_class_distillation_equals_formula(temperature: float, folder: Path, digits: Data) -> None:
     objective, graph = made(folder, "distillation", temperature=temperature, weight=0.5)
     batch = some(digits)
     mine, its = lower(graph)(batch.images), teacher(folder)(batch.images)
@@ -115,7 +115,7 @@ def test_distillation_of_classes(temperature: float, folder: Path, digits: Data)
     assert float(objective.loss({"logits": its.detach()}, batch, 0)) == pytest.approx(0, abs=1e-6)
 
 
-def test_distillation_of_labels_and_numbers(folder: Path, digits: Data) -> None:
+def test_label_and_number_distillation_equal_formulas(folder: Path, digits: Data) -> None:
     batch = some(digits)
     mine, its = torch.randn(12, 10, generator=torch.Generator().manual_seed(1)), teacher(folder)(batch.images).detach()
     objective, _ = made(folder, "distillation", form="numbers")
@@ -127,7 +127,7 @@ def test_distillation_of_labels_and_numbers(folder: Path, digits: Data) -> None:
 
 
 @pytest.mark.parametrize("remember", [False, True])
-def test_a_teacher_is_asked_no_more_than_it_must(remember: bool, folder: Path, digits: Data) -> None:
+def test_teacher_outputs_are_reused_for_seen_samples(remember: bool, folder: Path, digits: Data) -> None:
     objective, _ = made(folder, "distillation", remember=remember)
     assert isinstance(objective, Distillation)
     network, asked = objective._teacher._network[0], []
@@ -149,7 +149,7 @@ def test_a_teacher_is_asked_no_more_than_it_must(remember: bool, folder: Path, d
 
 
 @pytest.mark.parametrize("stages", [["layer"], ["layer[0]", "layer[1]"], ["logits"]])
-def test_features_are_told_by_a_linear_map(stages: list[str], folder: Path, digits: Data) -> None:
+def test_feature_transfer_fits_linear_map_to_teacher(stages: list[str], folder: Path, digits: Data) -> None:
     objective, graph = made(folder, "feature_transfer", stages=stages)
     network, batch = lower(graph), some(digits)
     outputs = network(batch.images)
@@ -166,7 +166,7 @@ def test_features_are_told_by_a_linear_map(stages: list[str], folder: Path, digi
     assert losses[-1] < 1, "less than the teacher's own values"
 
 
-def test_what_a_teacher_knows_itself_is_told_without_a_rest(folder: Path, digits: Data) -> None:
+def test_feature_transfer_from_identical_teacher_has_zero_loss(folder: Path, digits: Data) -> None:
     objective, graph = made(folder, "feature_transfer", net="teacher", stages=["layer[1]"])
     batch = some(digits)
     network = lower(graph)
@@ -177,7 +177,7 @@ def test_what_a_teacher_knows_itself_is_told_without_a_rest(folder: Path, digits
     assert float(objective.loss({"layer[1]": network.eval()(batch.images)}, batch, 0).detach()) < 1e-10
 
 
-def test_a_student_with_fewer_channels_uses_a_part_of_the_map(folder: Path, digits: Data) -> None:
+def test_narrow_student_uses_leading_columns_of_linear_map(folder: Path, digits: Data) -> None:
     objective, _ = made(folder, "feature_transfer", net="elastic", stages=["layer[1]"])
     (weight,) = objective.parameters()
     assert tuple(weight.shape) == (12, 6)
@@ -190,14 +190,14 @@ def test_a_student_with_fewer_channels_uses_a_part_of_the_map(folder: Path, digi
         assert not bool(weight.grad[:, channels:].any())
 
 
-def test_attention_of_scopes(folder: Path, digits: Data) -> None:
+def test_attention_transfer_reads_scopes_of_elastic_student(folder: Path, digits: Data) -> None:
     objective, graph = made(folder, "attention_transfer", net="elastic", stages=["layer[0]", "layer[1]"])
     assert list(graph.outputs) == ["layer[0]", "layer[1]"]
     values = {"layer[0]": torch.ones(12, 4, 4, 4), "layer[1]": torch.ones(12, 6, 2, 2)}
     assert float(objective.loss(values, some(digits), 0)) > 0
 
 
-def test_wrong_teachers(folder: Path) -> None:
+def test_rejects_mismatched_teachers_and_options(folder: Path) -> None:
     with pytest.raises(ArchError, match=r"A1903.*`logits` of `student` is f32\[7\], but the teacher's is f32\[10\]"):
         made(folder, "distillation", classes=7)
     with pytest.raises(ArchError, match=r"A1903.*`teacher` takes \[1, 16, 16\], and the student \[1, 8, 8\]"):
@@ -230,7 +230,7 @@ also = [{ kind = "distillation", phase = "teach", temperature = 2.0 },
 """
 
 
-def test_a_recipe_teaches_in_place_of_labels(folder: Path, tmp_path: Path) -> None:
+def test_recipe_trains_with_distillation_objectives(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "nets.arch").write_text(NETS)
     (tmp_path / "recipe.toml").write_text(RECIPE)
     summary = archir.run(tmp_path / "recipe.toml", tmp_path / "run", device="cpu")

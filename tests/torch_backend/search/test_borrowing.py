@@ -60,7 +60,7 @@ def supernet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("which", with_soak(["", ":supernet"], [":supernet"]))
-def test_a_search_with_the_supernet_of_another_run(which: str, supernet: Path, tmp_path: Path) -> None:
+def test_borrowed_supernet_gives_trials_of_single_run_search(which: str, supernet: Path, tmp_path: Path) -> None:
     """It is what it would be in one run, and stays when the other one is gone."""
     other = Path(shutil.copytree(supernet, tmp_path / "other"))
     run = search(tmp_path / "own", evolve(f"../other{which}"))
@@ -74,7 +74,7 @@ def test_a_search_with_the_supernet_of_another_run(which: str, supernet: Path, t
     assert len(Run.open(run.folder).phase("evolve").trials()) > len(trials_of(both, "evolve"))
 
 
-def test_weights_of_a_file(tmp_path: Path) -> None:
+def test_training_starts_from_weights_of_file(tmp_path: Path) -> None:
     """What is trained at a rate of next to nothing stays as it was."""
     given = archir.compile(archir.loads(PLAIN).graph, seed=7).state_dict()
     save_file(given, tmp_path / "start.safetensors")
@@ -85,7 +85,7 @@ def test_weights_of_a_file(tmp_path: Path) -> None:
     assert all(trained[name].allclose(given[name], rtol=0, atol=1e-20) for name in learned)
 
 
-def test_weights_of_a_file_with_other_names(tmp_path: Path) -> None:
+def test_name_map_loads_weights_with_foreign_names(tmp_path: Path) -> None:
     """A map says which they are; run and map stay whole without the files. What does not fit is refused at once."""
     given = archir.compile(archir.loads(PLAIN).graph, seed=7).state_dict()
     theirs = {f"theirs.{name.replace('batch_norm', 'bn')}": tensor for name, tensor in given.items()}
@@ -118,7 +118,7 @@ def test_weights_of_a_file_with_other_names(tmp_path: Path) -> None:
         search(tmp_path, text.replace("start.safetensors", "./run"))
 
 
-def test_weights_of_a_later_phase_are_tried_before_the_first_one(tmp_path: Path) -> None:
+def test_start_weights_of_later_phase_are_checked_before_training(tmp_path: Path) -> None:
     """Shapes that do not fit are said before anything was trained, and no run is left."""
     given = archir.compile(archir.loads(PLAIN).graph, seed=7).state_dict()
     save_file({**given, "linear.bias": torch.zeros(3)}, tmp_path / "start.safetensors")
@@ -130,7 +130,7 @@ def test_weights_of_a_later_phase_are_tried_before_the_first_one(tmp_path: Path)
     assert not (tmp_path / "run").exists()
 
 
-def test_what_train_is_told_to_hold_is_held(supernet: Path, tmp_path: Path) -> None:
+def test_fixed_sets_architecture_of_inherit_and_train_rejects_open(supernet: Path, tmp_path: Path) -> None:
     """`fixed` says the architecture, over what a phase found; there is nothing to open."""
     held = """
 [[phase]]
@@ -147,7 +147,7 @@ training = { epochs = 1, batch = 95 }
         search(tmp_path / "open", (held + 'open = ["width"]\n').replace("STRATEGY", "train"))
 
 
-def test_files_say_what_their_weights_have_seen(tmp_path: Path) -> None:
+def test_rejects_weight_files_trained_on_validation_samples(tmp_path: Path) -> None:
     """A search does not choose by samples that a file's weights were trained on, directly or before."""
     module = archir.compile(archir.loads(PLAIN).graph, seed=7)
     TORCH.save(module, tmp_path / "seen.safetensors", {DATA_KEY: json.dumps(["other.npz", "digits"])})
@@ -177,14 +177,14 @@ def test_files_say_what_their_weights_have_seen(tmp_path: Path) -> None:
         ("RUN", 1, "A2214.*splits the samples differently: `seed`"),
     ],
 )
-def test_weights_that_are_refused(weights: str, seed: int, said: str, supernet: Path, tmp_path: Path) -> None:
+def test_rejects_unusable_start_weights(weights: str, seed: int, said: str, supernet: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.safetensors").write_bytes(b"no weights")
     with pytest.raises(ArchError, match=said):
         search(tmp_path, evolve(weights.replace("RUN", str(supernet))), seed)
     assert not (tmp_path / "run").exists()
 
 
-def test_weights_that_saw_what_is_to_choose(tmp_path: Path) -> None:
+def test_rejects_search_from_run_trained_on_validation_samples(tmp_path: Path) -> None:
     """A network that was trained on all training images starts no search on them; a training may start from it."""
     trained = search(tmp_path / "whole", HEAD + TRAIN.replace('start = { weights = "WEIGHTS" }\n', ""))
     with pytest.raises(ArchError, match=r"A2214.*was trained on all training images"):

@@ -75,23 +75,23 @@ def difference(model: SuperNetwork, one: Merging | None) -> float:
         return float((small(x) - whole).norm() / whole.norm())
 
 
-def test_channels_that_tell_nothing_new_are_left_out_without_loss() -> None:
+def test_removing_duplicated_channels_is_lossless() -> None:
     model = supernet(doubled=True)
     assert difference(model, None) > 0.1
     assert difference(model, merged(model, images(4))) < 1e-5
 
 
-def test_what_is_left_out_is_predicted_from_what_is_kept() -> None:
+def test_merging_predicts_removed_channels_from_kept_ones() -> None:
     model = supernet(doubled=False)
     assert difference(model, merged(model, images(8))) < 0.6 * difference(model, None)
 
 
-def test_where_nothing_is_left_out_nothing_changes() -> None:
+def test_merging_keeps_largest_architecture_unchanged() -> None:
     model = supernet(doubled=False)
     assert merged(model, images(1)).weights(model.weight_slices(largest(Space(model.graph)))) == {}
 
 
-def test_few_samples_do_not_make_it_worse() -> None:
+def test_merging_with_one_sample_does_not_increase_error() -> None:
     model = supernet(doubled=True)
     assert difference(model, merged(model, [(images(1)[0][0][:1],)])) < difference(model, None)
 
@@ -104,7 +104,7 @@ ALIKE = "net s {\n input x: f32[32, 8]\n output y = x |> linear(choose inner(6, 
     [(1e-4, 0), (0.1, 8)]), ids=str,
 )  # fmt: skip
 @pytest.mark.parametrize("seed", with_soak(range(10), [0]))
-def test_a_prediction_is_the_least_squares_where_kept_channels_are_alike(point: tuple[float, float], seed: int) -> None:
+def test_merging_equals_least_squares_for_similar_channels(point: tuple[float, float], seed: int) -> None:
     """Channels 0 and 1, and 2 and 3, differ by `eps`; `mean` brings all sigmoids near one."""
     eps, mean = point
     model, generator = archir.supernet(archir.loads(ALIKE)).eval(), torch.Generator().manual_seed(seed)
@@ -129,13 +129,13 @@ def test_a_prediction_is_the_least_squares_where_kept_channels_are_alike(point: 
     assert (wanted - kept @ given.T).norm() < 1.005 * (wanted - kept @ best).norm()
 
 
-def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merging_rejects_excessive_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "MAX_BYTES", 1000)
     with pytest.raises(ArchError, match="A2225"):
         merged(supernet(doubled=False), images(1))
 
 
-def test_a_trained_network_is_shared_and_what_is_taken_out_is_refitted() -> None:
+def test_refit_changes_weights_of_inherited_architecture() -> None:
     space = elastic()
     graph = space.specialize(largest(space))
     weights = lower(graph, generator=torch.Generator().manual_seed(0)).state_dict()

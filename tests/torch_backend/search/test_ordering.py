@@ -81,7 +81,7 @@ def computed(graph: Graph, weights: Mapping[str, Tensor], seed: int = 3) -> list
 
 
 @pytest.mark.parametrize("name", with_soak(list(NETS), FEW))
-def test_examples_compute_the_same(name: str) -> None:
+def test_channel_ordering_keeps_outputs_of_examples(name: str) -> None:
     file, net = name.split(":")
     space = archir.load(f"{EXAMPLES / file}:{net}", **NETS[name])
     graph = space.specialize(space.sample(0))
@@ -95,7 +95,7 @@ def test_examples_compute_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("tokens", range(3, 9))
-def test_two_heads_that_differ_stay(tokens: int, causal: bool) -> None:
+def test_distinct_biased_heads_are_not_reordered(tokens: int, causal: bool) -> None:
     """Of two, every second draw is the order that they have, in which anything holds."""
     attended = f"attention(x, x, x, bias, heads=2, causal={'true' if causal else 'false'})"
     bias = f"parameter([2, {tokens}, {tokens}])"
@@ -104,7 +104,7 @@ def test_two_heads_that_differ_stay(tokens: int, causal: bool) -> None:
     assert (claim.chunks, claim.across) == (2, False)
 
 
-def test_everything_at_once() -> None:
+def test_channel_ordering_keeps_outputs_of_all_op_kinds() -> None:
     """Nearly all weights move; the rows of a plain layer, and of whole groups, fall."""
     graph = archir.loads(EVERYTHING).graph
     weights = weights_of(graph)
@@ -120,7 +120,7 @@ def test_everything_at_once() -> None:
 CHAIN = "net n {\n input x: f32[6]\n h = x |> linear(8) |> relu\n output y = h |> linear(3)\n}\n"
 
 
-def test_the_most_important_is_first() -> None:
+def test_channels_are_sorted_by_importance() -> None:
     graph = archir.loads(CHAIN).graph
     weights = weights_of(graph)
     for name, power in (("l1", 1), ("l2", 2)):
@@ -151,7 +151,7 @@ def test_a_channel_that_does_nothing_is_last(name: str) -> None:
         order_channels(Trained(graph, weights), name)
 
 
-def test_a_measure_of_a_plugin() -> None:
+def test_plugin_importance_orders_channels() -> None:
     @importance
     def upside_down(trained: Trained) -> Mapping[int, Tensor]:
         return {number: -score for number, score in IMPORTANCES["l1"](trained).items()}
@@ -167,7 +167,7 @@ def test_a_measure_of_a_plugin() -> None:
 
 
 @pytest.mark.parametrize("measure", ["l1", "taylor"])
-def test_a_supernet_starts_from_what_is_ordered(measure: str) -> None:
+def test_supernet_starts_from_ordered_weights(measure: str) -> None:
     """Its largest network computes what the trained one did, with other channels first."""
     space: Space = elastic()
     whole = space.specialize(largest(space))
@@ -184,7 +184,7 @@ def test_a_supernet_starts_from_what_is_ordered(measure: str) -> None:
 
 
 @pytest.mark.parametrize("time", ["i64[] |> embedding(10, 6)", "f32[] |> relu"])
-def test_an_input_without_channels_stays(time: str) -> None:
+def test_channel_ordering_handles_inputs_without_channels(time: str) -> None:
     kind, _, rest = time.partition(" |> ")
     net = f"net n {{\n input x: f32[8]\n input t: {kind}\n e = t |> {rest}\n h = x |> linear(6) |> relu\n"
     body = " output y = (h + e) |> linear(3)\n" if kind == "i64[]" else " output y = h |> linear(3)\n output z = e\n"
@@ -200,7 +200,7 @@ def assert_computes_the_same(graph: Graph, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", with_soak(range(300), [3, 10, 41, 150]))
-def test_attention_computes_the_same(seed: int) -> None:
+def test_channel_ordering_keeps_attention_output(seed: int) -> None:
     """Of heads that share keys and values, and heads of one channel."""
     rng = random.Random(seed)
     kv_heads, shared, width = rng.choice([1, 2, 3, 4]), rng.choice([1, 2, 3]), rng.choice([1, 2, 3])

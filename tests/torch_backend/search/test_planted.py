@@ -90,20 +90,20 @@ def planted(folder: Path, strategy: str, seeds: int) -> int:
     return sum(found(folder / f"{strategy}-{seed}", strategy, seed) == PLANTED for seed in range(seeds))
 
 
-def test_darts_finds_what_can_fit(tmp_path: Path) -> None:
+def test_darts_finds_planted_architecture(tmp_path: Path) -> None:
     assert planted(tmp_path, "darts", 1) == 1
 
 
 @pytest.mark.soak
-def test_gdas_finds_what_can_fit(tmp_path: Path) -> None:
+def test_gdas_finds_planted_architecture(tmp_path: Path) -> None:
     assert planted(tmp_path, "gdas", 1) == 1
 
 
-def test_drawing_at_random_does_not(tmp_path: Path) -> None:
+def test_random_search_rarely_finds_planted_architecture(tmp_path: Path) -> None:
     assert planted(tmp_path, "random", 10) <= 2
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("strategy", ["darts", "gdas"])
-def test_it_is_found_for_nine_of_ten_seeds(strategy: str, tmp_path: Path) -> None:
+def test_planted_architecture_is_found_for_nine_of_ten_seeds(strategy: str, tmp_path: Path) -> None:
     assert planted(tmp_path, strategy, 10) >= 9

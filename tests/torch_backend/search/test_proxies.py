@@ -56,7 +56,7 @@ def softmax_regression() -> tuple[Tensor, Tensor, Tensor]:
     return x, w, ((x @ w.T).softmax(1) - F.one_hot(IMAGES.labels, 2)) / len(x)
 
 
-def test_grad_norm_and_snip_of_softmax_regression() -> None:
+def test_grad_norm_and_snip_equal_formulas_for_softmax_regression() -> None:
     x, w, slope = softmax_regression()
     gradient = slope.T @ x
     made = fixed(LINEAR, IMAGES, linear__weight=WEIGHT)
@@ -64,7 +64,7 @@ def test_grad_norm_and_snip_of_softmax_regression() -> None:
     assert PROXIES["snip"](made) == pytest.approx(float((gradient * w).abs().sum()), rel=1e-5)
 
 
-def test_grasp_of_softmax_regression() -> None:
+def test_grasp_equals_formula_for_softmax_regression() -> None:
     x, w, slope = softmax_regression()
     p, direction = (x @ w.T).softmax(1), slope.T @ x
     along = x @ direction.T  # how the logits change along the gradient; the Hessian is diag(p) - p p^T per sample
@@ -73,7 +73,7 @@ def test_grasp_of_softmax_regression() -> None:
     assert PROXIES["grasp"](fixed(LINEAR, IMAGES, linear__weight=WEIGHT)) == pytest.approx(expected, rel=1e-4)
 
 
-def test_fisher_of_softmax_regression() -> None:
+def test_fisher_equals_formula_for_softmax_regression() -> None:
     x, w, slope = softmax_regression()
     expected = float(((x @ w.T) * slope).square().mean(0).sum()) / 2 * 4  # each channel has four weights
     assert PROXIES["fisher"](fixed(LINEAR, IMAGES, linear__weight=WEIGHT)) == pytest.approx(expected, rel=1e-5)
@@ -107,14 +107,14 @@ def test_synflow_of_a_chain_is_its_flow_times_the_layers(norm: str) -> None:
     assert PROXIES["synflow"](made) == pytest.approx(3 * flow, rel=1e-12)
 
 
-def test_naswot_of_two_samples() -> None:
+def test_naswot_of_two_samples_equals_log_determinant() -> None:
     made = fixed(network("flatten |> relu |> linear(2)"), batch([[1, -1, 1, 2], [1, 1, -1, 3]], [0, 1]))
     # Both samples turn on the first and the last unit and differ in two: K = [[4, 2], [2, 4]].
     assert PROXIES["naswot"](made) == pytest.approx(math.log(4 * 4 - 2 * 2))
 
 
 @pytest.mark.parametrize("act", ["relu", "relu6", "leaky_relu", "elu", "gelu", "silu", "mish", "hard_swish"])
-def test_naswot_reads_what_rectifiers_read(act: str) -> None:
+def test_naswot_reads_inputs_of_rectifiers(act: str) -> None:
     graph = network(f"conv(3) |> {act} |> conv(2) |> {act} |> sigmoid |> global_avg_pool")
     made = make_trial(graph, minibatch("digits", (1, 2, 2), 4), 3)
     module = archir.compile(graph, seed=3)
@@ -126,7 +126,7 @@ def test_naswot_reads_what_rectifiers_read(act: str) -> None:
     assert PROXIES["naswot"](made) == pytest.approx(float(kernel.slogdet().logabsdet))
 
 
-def test_naswot_counts_what_is_read_twice_twice() -> None:
+def test_naswot_counts_shared_input_once_per_rectifier() -> None:
     graph = archir.loads("""
         net tiny {
             input x: f32[1, 2, 2]
@@ -138,12 +138,12 @@ def test_naswot_counts_what_is_read_twice_twice() -> None:
     assert PROXIES["naswot"](made) == pytest.approx(math.log(12 * 12 - 6 * 6))
 
 
-def test_naswot_of_samples_that_are_not_told_apart() -> None:
+def test_naswot_of_indistinguishable_samples_is_minus_infinity() -> None:
     made = make_trial(network("flatten |> relu |> linear(2)"), batch([[1, 2, 3, 4], [4, 3, 2, 1]], [0, 1]), 0)
     assert PROXIES["naswot"](made) == -math.inf
 
 
-def test_jacob_cov_of_two_samples() -> None:
+def test_jacob_cov_of_uncorrelated_samples_equals_formula() -> None:
     made = fixed(network("flatten |> relu"), batch([[1, -1, 1, -1], [1, 1, -1, -1]], [0, 1]))
     # The gradients are 1 where a unit is on: [1, 0, 1, 0] and [1, 1, 0, 0] do not correlate, both eigenvalues are 1.
     one = 1 + 1e-5
@@ -157,7 +157,7 @@ def test_jacob_cov_of_a_linear_network_is_low() -> None:
     assert PROXIES["jacob_cov"](made) == pytest.approx(expected, rel=1e-3)
 
 
-def test_jacob_cov_of_what_does_not_see_its_input() -> None:
+def test_jacob_cov_of_input_independent_network_is_minus_infinity() -> None:
     made = make_trial(network("zero |> flatten"), IMAGES, 0)
     assert PROXIES["jacob_cov"](made) == -math.inf
 
@@ -179,7 +179,7 @@ def test_scores_depend_on_the_seed_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_weights_and_statistics_stay(name: str) -> None:
+def test_scoring_leaves_weights_and_statistics_unchanged(name: str) -> None:
     made = make_trial(network(NORMED, "f32[1, 8, 8]"), minibatch("digits", (1, 8, 8), 8), 0)
     kept = {key: value.clone() for key, value in made.weights.items()}
     score = PROXIES[name](made)
@@ -205,7 +205,7 @@ def test_every_published_space_is_scored(name: str) -> None:
     assert all(first[proxy] != second[proxy] for proxy in proxies)
 
 
-def test_several_outputs_the_first_counts() -> None:
+def test_score_uses_first_of_several_outputs() -> None:
     one = archir.loads(
         "net n {\n input x: f32[1, 8, 8]\n y = x |> conv(10) |> relu\n output a = y |> global_avg_pool\n}"
     )
@@ -255,7 +255,7 @@ def test_archir_sample_keeps_the_best() -> None:
     assert "--best needs --by" in run("sample", FILE, "--best", "2", code=2).stderr
 
 
-def test_only_scores_of_at_least_so_much_are_kept() -> None:
+def test_archir_sample_at_least_filters_by_score() -> None:
     drawn = ("sample", FILE, "-n", "6", *SMALL, "--by", "naswot", "--batch", "8")
     ranked = run(*drawn, "--best", "6")
     scores = [float(line.rpartition(" ")[2]) for line in ranked.stderr.splitlines() if line.startswith("naswot of")]
@@ -282,7 +282,7 @@ def test_anybody_can_add_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "images" in BACKEND.proxies
 
 
-def test_a_minibatch_is_a_part_of_the_training_data_as_large_as_asked_for() -> None:
+def test_minibatch_is_resized_subset_of_training_data() -> None:
     drawn, whole = minibatch("digits", (1, 8, 8), 16, seed=3), load("digits", (1, 8, 8), seed=3).train
     assert all(((whole.images - image).abs().amax((1, 2, 3)) < 1e-5).any() for image in drawn.images)
     assert minibatch("digits", (3, 20, 30), 2).images.shape == (2, 3, 20, 30)
@@ -303,12 +303,14 @@ def test_a_minibatch_is_a_part_of_the_training_data_as_large_as_asked_for() -> N
         ("conv(10) |> scale(1e300) |> scale(1e300) |> global_avg_pool", "f32[1, 8, 8]", "synflow", {}, "A1111.*beyond"),
     ],
 )  # fmt: skip
-def test_errors(body: str, size: str, proxy: str, options: dict[str, Any], message: str) -> None:
+def test_rejects_invalid_proxies_networks_and_data(
+    body: str, size: str, proxy: str, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ArchError, match=message):
         archir.score(network(body, size), proxy, **options)
 
 
-def test_grasp_of_local_attention_to_a_large_map() -> None:
+def test_grasp_rejects_local_attention_on_large_map() -> None:
     body = "conv(8) |> local_self_attention(7, 2) |> conv(10) |> global_avg_pool"
     text = f"import std.attention\nnet tiny {{\n    input x: f32[1, 16, 16]\n    output y = x |> {body}\n}}\n"
     with pytest.raises(ArchError, match=r"A1111.*second derivatives"):

@@ -125,7 +125,7 @@ TABLES = ("training", "weights", "alphas", "augment", "derive", "start", "data")
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_settings_in_other_spellings_and_in_other_tables_are_named(table: str) -> None:
+def test_misspelled_or_misplaced_settings_get_hint(table: str) -> None:
     """Each setting of a phase's tables, whose name is written otherwise, or that stands in another one of them."""
     fields = {name: set(model_of(name).model_fields) for name in TABLES}
     for field in fields[table]:
@@ -155,7 +155,7 @@ def hint(line: str) -> str:
 
 
 @pytest.mark.parametrize(("right", "wrong", "said"), MISTAKES)
-def test_a_mistake_has_its_line(folder: Path, right: str, wrong: str, said: str) -> None:
+def test_recipe_errors_show_file_and_line(folder: Path, right: str, wrong: str, said: str) -> None:
     assert RECIPE.count(right) == 1
     (folder / "r.toml").write_text(RECIPE.replace(right, wrong))
     with pytest.raises(ArchError) as caught:
@@ -230,7 +230,7 @@ IN_VAIN = [
 
 
 @pytest.mark.parametrize("wrong", IN_VAIN, ids=lambda wrong: wrong[0])
-def test_what_would_do_nothing_is_refused(folder: Path, wrong: tuple[str, ...]) -> None:
+def test_rejects_settings_without_effect(folder: Path, wrong: tuple[str, ...]) -> None:
     (folder / "r.toml").write_text(DARTS + wrong[0])
     with pytest.raises(ArchError) as caught:
         begin_search(folder / "r.toml", folder / "run", {}, "cpu")
@@ -321,7 +321,7 @@ strategy = "evolution"
 
 
 @pytest.mark.parametrize("wrong", LACKING, ids=lambda wrong: wrong[0])
-def test_what_a_phase_lacks_is_known_before_anything_is_trained(folder: Path, wrong: tuple[str, ...]) -> None:
+def test_missing_phase_inputs_are_rejected_before_training(folder: Path, wrong: tuple[str, ...]) -> None:
     text = BEFORE.replace('strategy = "evolution"\n', "") if wrong[0].startswith("strategy") else BEFORE
     (folder / "r.toml").write_text(text + wrong[0])
     with pytest.raises(ArchError) as caught:
@@ -344,7 +344,7 @@ start.trials = "any"
 """
 
 
-def test_what_is_known_later_has_a_line_too(folder: Path) -> None:
+def test_errors_during_run_show_recipe_line(folder: Path) -> None:
     (folder / "r.toml").write_text(SECOND)
     with pytest.raises(ArchError, match=r"recipe.toml:9:1: error\[A2213\].*\n    strategy = .finalists."):
         archir.run(folder / "r.toml", folder / "run", device="cpu")
@@ -363,14 +363,14 @@ LACKING_NOTHING = [
 
 
 @pytest.mark.parametrize("right", LACKING_NOTHING)
-def test_a_phase_that_lacks_nothing_begins(folder: Path, right: str) -> None:
+def test_phase_with_all_inputs_starts(folder: Path, right: str) -> None:
     text = BEFORE.replace('strategy = "evolution"\n', "") if right.startswith("strategy") else BEFORE
     (folder / "r.toml").write_text(text + right)
     begin_search(folder / "r.toml", folder / "run", {}, "cpu").run.close()
 
 
 @pytest.mark.parametrize("name", ["darts", "gdas", "snas", "spos", "sandwich", "fair", "train", "random"])
-def test_phases_give_what_they_are_said_to(name: str) -> None:
+def test_phase_outcomes_match_declared_gives(name: str) -> None:
     more: dict[str, Any] = {"fixed": {"*": "largest"}} if name == "train" else {}
     outcome = strategy(name, **more).outcome()
     found = {what for what in ("alphas", "architecture", "weights", "supernet") if getattr(outcome, what)}
@@ -379,11 +379,11 @@ def test_phases_give_what_they_are_said_to(name: str) -> None:
     assert found == gives - {"trials"}
 
 
-def test_all_strategies_say_what_they_give() -> None:
+def test_all_strategies_declare_gives() -> None:
     assert [name for name, kind in STRATEGIES.items() if kind.gives is None] == []
 
 
-def test_epochs_in_which_nothing_is_chosen_may_be_the_default(folder: Path) -> None:
+def test_rejects_default_alpha_warmup_longer_than_training(folder: Path) -> None:
     (folder / "r.toml").write_text(DARTS.replace('"darts"', '"pc_darts"'))
     with pytest.raises(
         ArchError, match=r"6:14: error\[A1109\].*with `alpha_warmup_epochs = 15` by default, none of 2 epochs"
@@ -401,24 +401,24 @@ WITH_EFFECT = [
 
 
 @pytest.mark.parametrize("right", WITH_EFFECT)
-def test_what_does_something_is_not(folder: Path, right: str) -> None:
+def test_accepts_settings_with_effect(folder: Path, right: str) -> None:
     (folder / "r.toml").write_text(DARTS + right)
     begin_search(folder / "r.toml", folder / "run", {}, "cpu").run.close()
 
 
-def test_the_recipe_itself_can_begin(folder: Path) -> None:
+def test_unmodified_recipe_starts(folder: Path) -> None:
     (folder / "r.toml").write_text(RECIPE)
     begin_search(folder / "r.toml", folder / "run", {}, "cpu").run.close()
 
 
 @pytest.mark.parametrize("wrong", MISTAKES[:3], ids=lambda wrong: wrong[2][:30])
-def test_a_check_refuses_what_a_search_refuses(folder: Path, wrong: tuple[str, str, str]) -> None:
+def test_check_recipe_rejects_mistakes_that_search_rejects(folder: Path, wrong: tuple[str, str, str]) -> None:
     (folder / "r.toml").write_text(RECIPE.replace(*wrong[:2]))
     with pytest.raises(ArchError, match=re.escape(wrong[2])):
         archir.check_recipe(folder / "r.toml")
 
 
-def test_a_check_says_what_would_be_done_and_leaves_nothing(
+def test_check_recipe_lists_phases_and_leaves_no_files(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "r.toml").write_text(RECIPE + TRAINED)
@@ -449,7 +449,7 @@ start = { architecture = "best" }
 """
 
 
-def test_all_mistakes_come_together() -> None:
+def test_all_recipe_mistakes_are_reported_together() -> None:
     text = RECIPE.replace("seed = 0", "sede = 0").replace("epochs = 1", "epoch = 1").replace('"evolution"', "3")
     with pytest.raises(ArchError) as caught:
         parse(text)
@@ -476,14 +476,14 @@ def test_a_setting_of_the_command_line_is_shown_with_a_caret(folder: Path) -> No
     )
 
 
-def test_tensorboard_is_asked_for_where_it_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tensorboard_error_shows_install_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archir.runs.tensorboard.find_spec", lambda name: None)
     said = search(folder, "--set", "tensorboard=true")
     assert "error[A2602]: TensorBoard is not installed\n    tensorboard=true\n" in said
     assert "pip install 'archir[tensorboard]'" in said
 
 
-def test_a_table_of_the_command_line_hides_what_it_replaces(folder: Path) -> None:
+def test_override_table_error_points_at_command_line(folder: Path) -> None:
     (folder / "r.toml").write_text(DARTS + 'fixed.op = "relu"\n')
     with pytest.raises(ArchError, match=r"--set:1:1: asked for here\n    search.fixed="):
         begin_search(folder / "r.toml", folder / "run", {"search.fixed": '{ op = "rellu" }'}, "cpu")
@@ -505,7 +505,7 @@ def test_a_table_of_the_command_line_hides_what_it_replaces(folder: Path) -> Non
         ("data.sorce=digits", "hint: did you mean `source`?\n"),
     ],
 )  # fmt: skip
-def test_settings_of_phases_are_named_by_the_phase(setting: str, said: str) -> None:
+def test_unknown_override_hint_names_phase_key(setting: str, said: str) -> None:
     with pytest.raises(ArchError) as caught:
         parse(RECIPE, overrides=dict([setting.split("=")]))
     rendered = f"{caught.value}\n"
@@ -516,7 +516,7 @@ NO_GPU = "cuda" if resolve_device(None) == "cpu" else "cuda:99"
 
 
 @pytest.mark.parametrize("device", [NO_GPU, "cuda:99", "gpu", "meta", "cuda:-1", "cuda:" + "9" * 5000])
-def test_a_device_that_is_not_there_leaves_nothing_behind(folder: Path, device: str) -> None:
+def test_missing_device_error_leaves_no_folder(folder: Path, device: str) -> None:
     assert search(folder, "--device", device).count("error[A1505]") == 1
     (folder / "net.arch").write_text(NET.replace("choose op(relu, gelu)", "relu"))
     arguments = ["train", str(folder / "net.arch"), "-p", "width=2", "-o", str(folder / "trained"), "--device", device]

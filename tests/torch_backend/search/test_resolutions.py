@@ -60,7 +60,7 @@ training = { epochs = 1, batch = 20 }
 """
 
 
-def test_costs_and_networks_follow(tmp_path: Path) -> None:
+def test_costs_and_deployed_networks_use_chosen_size(tmp_path: Path) -> None:
     space = archir.loads(NET)
     assert space.size == 6
     cost = archir.cost(space.specialize(space.architecture({"size": 12, "width": 8})))
@@ -70,14 +70,14 @@ def test_costs_and_networks_follow(tmp_path: Path) -> None:
     assert "f32[1, 6, 6]" in to_source(space.specialize(one))
 
 
-def test_graphs_are_kept_as_text_and_json() -> None:
+def test_chosen_size_survives_text_and_json_round_trip() -> None:
     graph = archir.loads(NET).graph
     for same in (from_json(to_json(graph)), parse_graph(print_graph(graph))):
         verify(same)
         assert to_json(same) == to_json(graph)
 
 
-def test_a_supernet_is_given_one_size() -> None:
+def test_supernet_takes_largest_input_size() -> None:
     space = archir.loads(NET)
     assert sample_shapes(space.graph) == {"image": (1, 12, 12)}
     assert_shared(space)
@@ -96,20 +96,20 @@ def test_architectures_see_images_at_their_size() -> None:
         torch.testing.assert_close(whole(images, path), plain(seen, path))
 
 
-def test_a_mixture_has_one_size() -> None:
+def test_input_size_choice_cannot_be_relaxed() -> None:
     graph = archir.loads(NET).graph
     with pytest.raises(ArchError, match=r"`size` cannot be relaxed: the input `image` has one size"):
         relax(graph)
     assert relax(graph, {"width"}).decisions.keys() == {"size", "width"}
 
 
-def test_data_have_no_chosen_channels() -> None:
+def test_rejects_choice_of_input_channels() -> None:
     graph = archir.loads(NET.replace("[1, size, size]", "[choose channels(1, 3), size, size]")).graph
     with pytest.raises(ArchError, match=r"(?s)A1103.*only the height and width"):
         inputs_of(graph)
 
 
-def test_a_search_goes_through_its_phases(tmp_path: Path) -> None:
+def test_search_over_input_size_completes(tmp_path: Path) -> None:
     (tmp_path / "net.arch").write_text(NET)
     (tmp_path / "search.toml").write_text(RECIPE)
     TORCH.search(tmp_path / "search.toml", tmp_path / "run", device="cpu")

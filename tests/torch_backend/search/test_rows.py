@@ -304,7 +304,7 @@ CHOOSES = ("alphas", "stopping")
 
 @pytest.mark.parametrize("head", with_soak(SETTINGS, SETTINGS[2:]))
 @pytest.mark.parametrize("name", RECIPES)
-def test_what_scores_never_trains_and_what_tests_never_chooses(
+def test_training_validation_and_test_samples_stay_disjoint(
     name: str, head: str, watched: Touched, tmp_path: Path
 ) -> None:
     path = written(tmp_path, head, RECIPES[name].format(one=1, two=2))
@@ -347,7 +347,7 @@ def rows(part: str, split: Split) -> Rows:
     return {(part, row) for row in split.rows.tolist()}
 
 
-def test_every_purpose_is_watched(watched: Touched, tmp_path: Path) -> None:
+def test_watcher_records_every_use_of_samples(watched: Touched, tmp_path: Path) -> None:
     """What the test above says of nothing would be true of anything."""
     seen: dict[str, set[str]] = {}
     for name, phases in RECIPES.items():
@@ -401,14 +401,14 @@ options = { trials = 2 }
         ('source = "npz:{folder}/images.npz"', "`source = npz:"),
     ],
 )
-def test_a_phase_cannot_divide_the_images_anew(settings: str, said: str, tmp_path: Path) -> None:
+def test_rejects_phase_with_different_data_split(settings: str, said: str, tmp_path: Path) -> None:
     path = written(tmp_path, "", f"{TWO}\n[phase.data]\n{settings.format(folder=tmp_path)}\n")
     with pytest.raises(ArchError, match=f"A2214.*{said}"):
         searched(path, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_a_phase_takes_from_the_recipe_what_it_does_not_say(watched: Touched, tmp_path: Path) -> None:
+def test_phase_data_inherits_unset_recipe_settings(watched: Touched, tmp_path: Path) -> None:
     path = written(tmp_path, "[data]\nlimit = 40", f"{TWO}\n[phase.data]\naugment = {{ flip = true }}\n")
     recipe = parse(path.read_text()).recipe
     own = recipe.data_of(recipe.phase[1])
@@ -418,13 +418,13 @@ def test_a_phase_takes_from_the_recipe_what_it_does_not_say(watched: Touched, tm
     assert len(watched.rows["evolve"]["measured"]) == 20
 
 
-def test_other_images_are_divided_as_their_phase_says(tmp_path: Path) -> None:
+def test_phase_with_other_data_may_split_differently(tmp_path: Path) -> None:
     other = TWO.replace('start = { weights = "search" }', "")
     path = written(tmp_path, "", f'{other}\n[phase.data]\nsource = "digits"\nweights = 0.25\n')
     check_same_split(parse(path.read_text()), uses_all_samples)
 
 
-def test_what_trains_on_everything_may_have_more(tmp_path: Path) -> None:
+def test_full_training_may_use_more_samples_than_search(tmp_path: Path) -> None:
     """A search on a part of the images, and a training on all of them: the part is in the training part as well."""
     last = '[[phase]]\nname = "last"\nstrategy = "train"\nstart = { architecture = "evolve" }\n'
     path = written(tmp_path, "[data]\nlimit = 30", f"{TWO}\n{last}[phase.data]\nlimit = 60\n")
@@ -447,12 +447,12 @@ def test_what_trains_on_everything_may_have_more(tmp_path: Path) -> None:
         ("hf:cifar@fine", "hf:cifar@coarse", False),
     ],
 )
-def test_names_of_the_same_images(one: str, other: str, same: bool) -> None:
+def test_data_sources_compare_by_origin(one: str, other: str, same: bool) -> None:
     assert (origin(one) == origin(other)) == same
 
 
 @pytest.mark.parametrize("seed", [1, 2**40])
-def test_no_seed_changes_what_is_held_out(seed: int) -> None:
+def test_held_out_samples_do_not_depend_on_seed(seed: int) -> None:
     one, other = (load("digits", (1, 8, 8), seed=each) for each in (0, seed))
     assert torch.equal(*(data.held_out.rows for data in (one, other)))  # type: ignore[arg-type]
     assert not torch.equal(*(data.halves()[1].rows for data in (one, other)))  # type: ignore[arg-type]
@@ -466,7 +466,7 @@ def listed(split: Split) -> Sequence[int]:
     return found
 
 
-def test_halves_are_the_same_whoever_asks(tmp_path: Path) -> None:
+def test_data_halves_are_deterministic(tmp_path: Path) -> None:
     path = written(tmp_path, "", TWO)
     data = load(parse(path.read_text()).recipe.data.source, (1, 6, 6), seed=4)
     assert [listed(half) for half in data.halves()] == [listed(half) for half in data.halves()]

@@ -77,18 +77,22 @@ def corruptions(whole: Path, folder: Path, count: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("state", ["finished", "interrupted"])
-def test_some_corruptions(state: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_corrupted_run_file_is_always_reported(state: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     corruptions(request.getfixturevalue(state), tmp_path / "run", 25, seed=0)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("state", ["finished", "interrupted"])
-def test_many_corruptions(state: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_thousands_of_file_corruptions_are_all_reported(
+    state: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     corruptions(request.getfixturevalue(state), tmp_path / "run", 5000, seed=1)
 
 
-def test_a_damaged_checkpoint_is_given_up_for_the_one_before(interrupted: Path, finished: Path, tmp_path: Path) -> None:
+def test_fall_back_resumes_from_checkpoint_before_damaged_one(
+    interrupted: Path, finished: Path, tmp_path: Path
+) -> None:
     """And the search ends as the one that nobody damaged."""
     folder = shutil.copytree(interrupted, tmp_path / "run")
     numbers = Run.open(folder).phase("again").checkpoints()
@@ -105,7 +109,7 @@ def test_a_damaged_checkpoint_is_given_up_for_the_one_before(interrupted: Path, 
 
 
 @pytest.mark.parametrize("name", ["recipe.toml", "overrides.json", "environment.json"])
-def test_what_a_run_was_told_is_not_given_up(name: str, interrupted: Path, tmp_path: Path) -> None:
+def test_fall_back_never_discards_recipe_or_overrides(name: str, interrupted: Path, tmp_path: Path) -> None:
     """It cannot be written anew, so falling back keeps the file, and a copy that is put back mends the run."""
     folder = shutil.copytree(interrupted, tmp_path / "run")
     whole = (folder / name).read_bytes()
@@ -127,7 +131,7 @@ def test_what_a_run_was_told_is_not_given_up(name: str, interrupted: Path, tmp_p
         for killed in (False, True)
     ],
 )
-def test_what_a_phase_came_to_is_found_again(
+def test_fall_back_rebuilds_damaged_results_of_finished_phase(
     name: str, killed: bool, interrupted: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A phase that is done goes on from its last checkpoint, and comes to the same; also if a kill came when the

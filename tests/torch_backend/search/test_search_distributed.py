@@ -89,7 +89,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize("case", with_soak(CASES, FEW))
-def test_two_processes_are_one_with_the_doubled_batch(case: str, folder: Path) -> None:
+def test_search_by_two_processes_equals_one_with_doubled_batch(case: str, folder: Path) -> None:
     search, rows = searched(case, 16)
     wanted = search.state().tensors
     first, second = (load_file(folder / f"{case}-{rank}.safetensors") for rank in range(PROCESSES))
@@ -106,7 +106,7 @@ def test_two_processes_are_one_with_the_doubled_batch(case: str, folder: Path) -
             assert {n: one[n] for n in measured} == pytest.approx({n: other[n] for n in measured}, rel=1e-3, abs=1e-4)
 
 
-def test_a_network_divided_between_processes_is_trained_as_a_whole_one(folder: Path) -> None:
+def test_sharded_training_equals_unsharded_training(folder: Path) -> None:
     search, rows = trained(16)
     wanted = search.outcome().weights
     for rank in range(PROCESSES):
@@ -159,7 +159,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return searched_by_two("torchrun", tmp_path_factory.mktemp("long"), *OVERRIDDEN)
 
 
-def test_a_whole_search_by_two_processes(whole: Path, tmp_path: Path) -> None:
+def test_two_process_run_equals_single_process_run(whole: Path, tmp_path: Path) -> None:
     """Every phase, one of which is not trained; the run is one that a single process could have left."""
     overrides = {f"{phase}.training.batch": "64" for phase in ("search", "again", "retrain")}
     backends.get("torch").search(whole.parent / "recipe.toml", tmp_path / "one", overrides=overrides, device="cpu")
@@ -179,7 +179,7 @@ def test_a_whole_search_by_two_processes(whole: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", STARTED)
-def test_archir_train_by_two_processes(how: str, tmp_path: Path) -> None:
+def test_archir_train_by_two_processes_equals_one(how: str, tmp_path: Path) -> None:
     file, settings = tmp_path / "plain.arch", ("--epochs", "2", "--optimizer", "sgd", "--lr", "0.05")
     file.write_text(PLAIN.replace("f32[1, 6, 6]", "f32[1, 8, 8]").replace("linear(3)", "linear(10)"))
     said = said_by_two(how, tmp_path, "train", file, "-o", tmp_path / "two", "--batch", "32", *settings)
@@ -196,7 +196,7 @@ def test_archir_train_by_two_processes(how: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_search_under_torchrun_is_interrupted_and_goes_on(long: Path, tmp_path: Path) -> None:
+def test_resumed_torchrun_search_equals_uninterrupted_one(long: Path, tmp_path: Path) -> None:
     """It comes to what one comes to that nobody stopped."""
     folder = tmp_path / "run"
     begin = command(long.parent / "recipe.toml", "-o", folder, *OVERRIDDEN, processes=PROCESSES)

@@ -95,7 +95,7 @@ def timeless(figures: Any) -> Any:
     return figures
 
 
-def test_logits_are_scores_that_add_up(whole: Path) -> None:
+def test_logit_scores_are_sums_of_log_probabilities(whole: Path) -> None:
     """Those of choices that were searched."""
     space = archir.load(next((whole / "space").glob("*.arch")))
     scores = archir.scores(space, logits=f"{whole}:search")
@@ -144,18 +144,20 @@ def kills(whole: Path, folder: Path, count: int, seed: int) -> int:
     return killed
 
 
-def test_killed_at_random_moments(whole: Path, tmp_path: Path) -> None:
+def test_search_killed_twice_equals_uninterrupted_one(whole: Path, tmp_path: Path) -> None:
     assert kills(whole, tmp_path / "run", 2, seed=0) == 2
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_killed_at_twenty_moments(whole: Path, tmp_path: Path) -> None:
+def test_search_killed_twenty_times_equals_uninterrupted_one(whole: Path, tmp_path: Path) -> None:
     assert kills(whole, tmp_path / "run", 20, seed=1) == 20
 
 
 @pytest.mark.parametrize("number", with_soak([signal.SIGINT, signal.SIGTERM], [signal.SIGTERM]))
-def test_signals_leave_a_run_that_goes_on(number: signal.Signals, whole: Path, tmp_path: Path) -> None:
+def test_search_resumed_after_signal_equals_uninterrupted_one(
+    number: signal.Signals, whole: Path, tmp_path: Path
+) -> None:
     path, folder = whole.parent / "recipe.toml", tmp_path / "run"
     code, said = signalled(path, folder, number, 0.1)
     assert (code, "resume it with `archir search --resume" in said) == (130, True), said

@@ -77,7 +77,9 @@ def in_no_time(networks: Mapping[str, Graph], on: Sequence[str], seconds: float)
     )
 
 
-def test_before_and_after(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shrink_reports_before_and_after_within_budgets(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("archir.api.shrinking.measure", in_no_time)
     arguments = [
         "shrink", f"{trained}/nets.arch:full", "--weights", str(trained / "full.safetensors"), "--choose",
@@ -102,12 +104,12 @@ def test_before_and_after(trained: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.soak
-def test_the_same_command_goes_on(trained: Path, tmp_path: Path) -> None:
+def test_repeated_shrink_resumes_existing_run(trained: Path, tmp_path: Path) -> None:
     first = shrunk(trained, tmp_path / "run", int8=True)
     assert shrunk(trained, tmp_path / "run")["after"]["accuracy"] == first["after"]["accuracy"]
 
 
-def test_a_run_is_of_the_files_that_it_was_begun_with(
+def test_shrink_rejects_run_with_changed_input_files(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archir.api.shrinking.measure", lambda *_, **__: Speeds((), (), {}))
@@ -124,7 +126,7 @@ def test_a_run_is_of_the_files_that_it_was_begun_with(
         shrunk(tmp_path, tmp_path / "run")
 
 
-def test_what_cannot_be_shrunk(trained: Path, tmp_path: Path) -> None:
+def test_shrink_rejects_mismatched_network_space_or_weights(trained: Path, tmp_path: Path) -> None:
     with pytest.raises(ArchError, match=r"A2224.*`space` has choices"):
         archir.shrink(f"{trained}/nets.arch:space", trained / "full.safetensors", "macs <= 0.5x", tmp_path / "run",
                       space=f"{trained}/nets.arch:space")  # fmt: skip
@@ -143,7 +145,7 @@ def test_what_cannot_be_shrunk(trained: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_the_network_is_measured_as_it_is(trained: Path, tmp_path: Path) -> None:
+def test_inherit_without_recalibration_keeps_accuracy(trained: Path, tmp_path: Path) -> None:
     """Its norms' statistics are those that it came with."""
     recipe = f"""
 space = "nets.arch:full"

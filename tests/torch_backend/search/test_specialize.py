@@ -48,7 +48,7 @@ def _told() -> list[str]:
     return [word for text in BUDGETS for word in ("--where", text)] + ["--trials", "8"]
 
 
-def test_networks_keep_their_budgets_and_have_the_weights_of_the_supernet(supernet: Path, specialized: Path) -> None:
+def test_specialized_networks_keep_budgets_and_supernet_weights(supernet: Path, specialized: Path) -> None:
     """The costs are those of the files, the weights those that the architecture has in the supernet, but for statistics
     of norms, which are measured anew."""
     summary = json.loads((specialized / "summary.json").read_text())
@@ -72,7 +72,7 @@ def test_networks_keep_their_budgets_and_have_the_weights_of_the_supernet(supern
         assert summary["networks"][folder.name]["onnx"]["relative"] < 1e-4
 
 
-def test_nothing_is_chosen_by_what_is_reported(supernet: Path, specialized: Path) -> None:
+def test_selection_uses_validation_not_held_out_scores(supernet: Path, specialized: Path) -> None:
     """Samples are divided as in the run, and a network's score is that of its trial."""
     run = Run.open(specialized)
     split = json.loads(run.content("phases/search-1/splits.json"))
@@ -99,7 +99,9 @@ class _Dies:
             raise RuntimeError("the light went out")
 
 
-def test_the_same_command_goes_on(supernet: Path, specialized: Path, tmp_path: Path) -> None:
+def test_interrupted_specialize_resumes_to_networks_of_uninterrupted_one(
+    supernet: Path, specialized: Path, tmp_path: Path
+) -> None:
     for after in (1, 3):
         with pytest.raises(RuntimeError, match="light"):
             archir.specialize(supernet, BUDGETS, tmp_path / "run", trials=8, progress=_Dies(after))
@@ -115,7 +117,7 @@ def test_the_same_command_goes_on(supernet: Path, specialized: Path, tmp_path: P
         archir.specialize(supernet, BUDGETS[:1], tmp_path / "run", trials=8)
 
 
-def test_what_is_refused(supernet: Path, tmp_path: Path) -> None:
+def test_specialize_rejects_impossible_budgets_and_runs(supernet: Path, tmp_path: Path) -> None:
     for run, bounds, said in (
         (supernet, "macs <= 0.001x", r"A1603.*nearest"),
         (supernet, "weight <= 0.5x", "A0201.*there is no `weight`"),
@@ -130,7 +132,7 @@ def test_what_is_refused(supernet: Path, tmp_path: Path) -> None:
         archir.specialize(trained.folder, ["macs <= 0.5x"], tmp_path / "run")
 
 
-def test_alternatives_are_scored_one_by_one_with_its_weights(supernet: Path, tmp_path: Path) -> None:
+def test_scores_command_replaces_one_alternative_at_a_time(supernet: Path, tmp_path: Path) -> None:
     """The reference is the largest network; each score is what one alternative alone changes."""
     space, path = elastic(), tmp_path / "scores.json"
     told = ["scores", str(next((supernet / "space").glob("*.arch"))), "--supernet", str(supernet), "-o", str(path)]

@@ -86,7 +86,7 @@ def paths_of(search: Supernet, index: int) -> list[Architecture]:
     return list(search.paths(random.Random(derive_seed(search.job.seed, "paths", index))))
 
 
-def test_paths_within_bounds() -> None:
+def test_sampled_paths_stay_within_bounds() -> None:
     bound = archir.cost(elastic().specialize(elastic().from_outcomes({"width": 1, "kernel": 0, "op": 0}))).macs
     search = trained("spos", {"drawn": 3, "uniform": "architectures", "where": f"macs <= {bound}"})
     drawn = [path for step in range(20) for path in paths_of(search, step)]
@@ -96,7 +96,7 @@ def test_paths_within_bounds() -> None:
     assert archir.cost(elastic().specialize(seen)).macs <= bound
 
 
-def test_the_largest_teaches_the_others() -> None:
+def test_largest_path_distills_into_smaller_paths() -> None:
     search = trained("sandwich", {"distill": 0.3, "drawn": 0}, weights=Optimizer(lr=1e-9, momentum=0.0))
     batch = search.feed.batch(0)
     top, bottom = paths_of(search, 0)
@@ -113,7 +113,7 @@ def test_the_largest_teaches_the_others() -> None:
     torch.testing.assert_close(measured["loss"], (loss / 2).detach(), rtol=1e-4, atol=1e-6)
 
 
-def test_only_the_largest_decays() -> None:
+def test_weight_decay_applies_only_to_largest_path() -> None:
     """Its gradients have the decay of its weights; what it does not use does not decay."""
     weights = Optimizer(lr=1e-9, momentum=0.0, weight_decay=0.5)
     plain = trained("sandwich", {"drawn": 0}, weights=replace_decay(weights))
@@ -134,14 +134,14 @@ def replace_decay(settings: Optimizer) -> Optimizer:
     return settings.model_copy(update={"weight_decay": 0.0})
 
 
-def test_nothing_open_trains_the_one_that_is_left() -> None:
+def test_supernet_with_all_choices_fixed_trains_one_path() -> None:
     search = trained("spos", open=(), fixed={"*": "largest"})
     assert search.space.size == 1
     (path,) = paths_of(search, 0)
     assert search.opened.completed(path) == elastic().architecture({"width": 8, "kernel": 3, "op": "conv"})
 
 
-def test_what_is_neither_open_nor_fixed_is_asked_for() -> None:
+def test_rejects_choices_neither_open_nor_validly_fixed() -> None:
     with pytest.raises(ArchError, match="A2208"):
         trained("spos", open=("kernel",))
     with pytest.raises(ArchError, match="A2204"):
@@ -165,7 +165,7 @@ def test_a_supernet_learns_and_hands_on_its_weights() -> None:
             assert torch.equal(one, model(images, own))
 
 
-def test_progressive_shrinking_goes_on_with_the_same_weights() -> None:
+def test_next_supernet_phase_starts_from_previous_weights() -> None:
     first = trained("spos", open=(), fixed={"*": "largest"}, epochs=1)
     run(first, epochs=1, steps=first.steps)
     weights = first.outcome().weights
@@ -217,7 +217,7 @@ def test_recalibration_weighs_calls_of_shared_norms_alike() -> None:
     torch.testing.assert_close(network.state_dict()["n.running_mean"], mean)
 
 
-def test_a_found_architecture_keeps_its_weights() -> None:
+def test_inherited_architecture_keeps_supernet_weights() -> None:
     """`inherit` trains nothing: weights are the supernet's, statistics those of the training images."""
     search = trained("sandwich", {"drawn": 1}, epochs=2)
     run(search, epochs=2, steps=search.steps)
@@ -239,7 +239,7 @@ def test_a_found_architecture_keeps_its_weights() -> None:
         create_strategy(given)
 
 
-def test_a_draw_keeps_to_what_is_fixed() -> None:
+def test_random_strategy_respects_fixed_choices() -> None:
     """And options for trying candidates are not passed over: without a supernet, their default scorer has nothing."""
     drawn = strategy("random", space=elastic(), open=("op", "kernel"), fixed={"width": 6}).outcome().architecture
     assert drawn is not None

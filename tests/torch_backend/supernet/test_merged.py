@@ -75,7 +75,7 @@ def same(one: Results, other: Results) -> None:
 
 
 @pytest.mark.parametrize("name", with_soak(SPACES, ["nas_bench_201"]))
-def test_every_plan_computes_the_same(name: str) -> None:
+def test_every_plan_equals_plain_mixture(name: str) -> None:
     graph = relaxed(name)
     plain = lower_mixed(graph)
     state = {key: value.clone() for key, value in plain.state_dict().items()}
@@ -85,7 +85,7 @@ def test_every_plan_computes_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", with_soak(range(12), range(5)))
-def test_random_siblings_compute_the_same_together(seed: int) -> None:
+def test_merged_random_siblings_equal_plain_mixture(seed: int) -> None:
     graph = relax(archir.loads(random_program(random.Random(seed))).graph)
     plain = lower_mixed(graph)
     state = {key: value.clone() for key, value in plain.state_dict().items()}
@@ -160,7 +160,7 @@ def test_weights_start_the_same_under_every_plan() -> None:
         assert all(torch.equal(state[name], states[0][name]) for name in state)
 
 
-def test_measuring_a_plan_leaves_no_trace_and_a_given_plan_is_taken() -> None:
+def test_tuning_has_no_side_effects_and_accepts_given_plan() -> None:
     graph, x = relaxed("nas_bench_201"), torch.randn(2, 3, 8, 8)
     said: list[str] = []
     before = torch.get_rng_state()
@@ -181,7 +181,7 @@ def test_unknown_precisions_are_refused() -> None:
         tuned(relaxed("nas_bench_201"), [torch.randn(2, 3, 8, 8)], rounds=1, precision="bfloat16")
 
 
-def test_a_search_keeps_the_plan_that_it_measured() -> None:
+def test_search_uses_recorded_plan() -> None:
     """A phase that goes on later runs as it began, whatever would be measured then."""
     asked: list[str] = []
 

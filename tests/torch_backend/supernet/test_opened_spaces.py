@@ -65,7 +65,7 @@ def assert_holds(text: str, path: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", with_soak(range(2), [0]))
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_opened_is_part_of_the_network(name: str, seed: int, tmp_path: Path) -> None:
+def test_opened_space_architectures_use_network_weights(name: str, seed: int, tmp_path: Path) -> None:
     blocks, body = CASES[name]
     net = f"{blocks}net n {{\ninput image: f32[3, 8, 8]\n{body}\noutput y = x |> conv(5, kernel=1)\n}}\n"
     assert_holds(net, tmp_path / "net.arch", seed)
@@ -73,5 +73,5 @@ def test_what_is_opened_is_part_of_the_network(name: str, seed: int, tmp_path: P
 
 @pytest.mark.parametrize("series", [False, True], ids=["maps", "series"])
 @pytest.mark.parametrize("seed", with_soak(range(150), FEW))
-def test_what_is_opened_of_a_drawn_network_is_part_of_it(seed: int, series: bool, tmp_path: Path) -> None:
+def test_opened_random_network_architectures_use_its_weights(seed: int, series: bool, tmp_path: Path) -> None:
     assert_holds(Networks(seed, series).program(), tmp_path / "net.arch", seed)

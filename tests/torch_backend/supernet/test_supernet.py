@@ -48,7 +48,7 @@ def tensors(found: Tensor | dict[str, Tensor]) -> list[Tensor]:
 
 @pytest.mark.parametrize("count", [FEW, SOAK])
 @pytest.mark.parametrize("name", with_soak(SPACES, KINDS))
-def test_it_computes_what_extracted_networks_do(name: str, count: int) -> None:
+def test_supernet_output_equals_extracted_network(name: str, count: int) -> None:
     space = space_of(name, **SPACES[name].small)
     model = supernet_of(space)
     image = image_of(space.graph, 2)
@@ -59,7 +59,7 @@ def test_it_computes_what_extracted_networks_do(name: str, count: int) -> None:
                 assert torch.equal(one, other)
 
 
-def test_a_supernet_without_parameters() -> None:
+def test_supernet_without_parameters_works() -> None:
     space = archir.loads("net n() { input x: f32[4, 6, 6]\n output y = x |> choose op { a: relu, b: gelu } }")
     model = SuperNetwork(space.graph)
     image = image_of(space.graph, 2)
@@ -68,7 +68,7 @@ def test_a_supernet_without_parameters() -> None:
 
 
 @pytest.mark.parametrize("name", with_soak(SPACES, KINDS))
-def test_gradients_reach_what_is_used_and_nothing_else(name: str) -> None:
+def test_gradients_reach_only_used_weights(name: str) -> None:
     space = space_of(name, **SPACES[name].small)
     model = supernet_of(space).train()
     image = image_of(space.graph, 4)
@@ -115,13 +115,13 @@ def network_name(network: Network, name: str) -> str:
 
 @pytest.mark.parametrize("count", [1])
 @pytest.mark.parametrize("name", with_soak(SPACES, KINDS))
-def test_onnx_models_agree(name: str, count: int, tmp_path: Path) -> None:
+def test_onnx_model_of_subnet_equals_supernet(name: str, count: int, tmp_path: Path) -> None:
     onnx_models_agree(name, range(count), tmp_path)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", SPACES)
-def test_many_onnx_models_agree(name: str, tmp_path: Path) -> None:
+def test_onnx_models_of_many_subnets_equal_supernet(name: str, tmp_path: Path) -> None:
     onnx_models_agree(name, range(MANY), tmp_path)
 
 
@@ -133,7 +133,7 @@ def onnx_models_agree(name: str, seeds: range, folder: Path) -> None:
         assert min(report.absolute, report.relative) <= 1e-5
 
 
-def test_a_step_of_one_architecture_leaves_the_others_alone() -> None:
+def test_training_step_leaves_unused_weights_unchanged() -> None:
     """What no architecture of a step uses is as it was."""
     space = space_of("trionet", channels=64, size=32, classes=4)
     model = supernet_of(space).train()
@@ -150,7 +150,7 @@ def test_a_step_of_one_architecture_leaves_the_others_alone() -> None:
     assert any((after[name] != tensor).any() for name, tensor in before.items())
 
 
-def test_weights_are_as_many_as_the_largest_need() -> None:
+def test_supernet_has_parameter_count_of_largest_layers() -> None:
     """32.7 M for TrioNet: projections 4.60 M, convolutions 15.15 M, local 3.74 M, axial 7.48 M, ..."""
     space = space_of("trionet")
     model = SuperNetwork(space.graph)
@@ -158,14 +158,14 @@ def test_weights_are_as_many_as_the_largest_need() -> None:
     assert round(model.sharing.elements / 1e6, 1) == 32.7
 
 
-def test_what_it_is_called_with() -> None:
+def test_call_without_architecture_raises_type_error() -> None:
     space = space_of("nas_bench_201", **SPACES["nas_bench_201"].small)
     model = supernet_of(space)
     with pytest.raises(TypeError, match="takes its inputs"):
         model(image_of(space.graph, 2))
 
 
-def test_it_pickles_no_state_and_loads_its_own() -> None:
+def test_state_dict_restores_supernet_outputs() -> None:
     space = space_of("mobilenet_v3_ofa", **SPACES["mobilenet_v3_ofa"].small)
     model, other = supernet_of(space), SuperNetwork(space.graph, torch.Generator().manual_seed(5)).eval()
     other.load_state_dict(model.state_dict())
@@ -174,7 +174,7 @@ def test_it_pickles_no_state_and_loads_its_own() -> None:
         assert torch.equal(model(image, architecture), other(image, architecture))
 
 
-def test_from_python() -> None:
+def test_python_api_builds_and_extracts_supernets() -> None:
     space = space_of("mobilenet_v3_ofa", **SPACES["mobilenet_v3_ofa"].small)
     image, architecture = image_of(space.graph, 2), space.sample(1)
     for sharing in ("heads", "leading"):
@@ -184,7 +184,7 @@ def test_from_python() -> None:
     assert model.state_dict().keys() == archir.supernet(space).state_dict().keys()
 
 
-def test_a_step_holds_what_the_path_needs() -> None:
+def test_step_memory_is_limited_to_path() -> None:
     """What a step keeps for its gradient is what the network alone would keep, and the parts of weights that it uses;
     gradients are those of the weights that the path uses."""
     space = space_of("trionet", channels=64, size=32, classes=4)

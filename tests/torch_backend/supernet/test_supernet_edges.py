@@ -23,14 +23,14 @@ MODEL = SuperNetwork(SPACE.graph, torch.Generator().manual_seed(0)).eval()
 X, Y = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(1))
 
 
-def test_it_takes_its_inputs_and_an_architecture() -> None:
+def test_rejects_calls_without_inputs_and_architecture() -> None:
     architecture = SPACE.sample(0)
     for given in ((X, architecture), (X, Y), (X, Y, X, architecture), (X, Y, {"width": 2, "last": 1})):
         with pytest.raises(TypeError, match=r"a supernet takes its inputs \(x, y\) and an architecture"):
             MODEL(*given)
 
 
-def test_outputs_have_their_names() -> None:
+def test_named_outputs_equal_extracted_network() -> None:
     for architecture in SPACE.enumerate():
         found = MODEL(X, Y, architecture)
         assert {name: tensor.shape[1] for name, tensor in found.items()} == {"small": 1, "large": architecture["last"]}
@@ -50,7 +50,7 @@ def test_plans_are_remembered_and_the_oldest_forgotten(monkeypatch: pytest.Monke
     assert model.plan(one) is not first
 
 
-def test_a_lowering_that_is_substituted_runs_where_it_was_planned_already() -> None:
+def test_substituted_lowering_applies_to_cached_plans() -> None:
     from archir.ops.activation import Relu
     from archir_torch.lowering.rules import RULES
 
@@ -65,7 +65,7 @@ def test_a_lowering_that_is_substituted_runs_where_it_was_planned_already() -> N
 
 
 @pytest.mark.parametrize("way", ["flatten", "reshape([y.channels, 5]) |> transpose |> flatten"])
-def test_flattened_tokens_are_those_of_the_channels_that_are_kept(way: str) -> None:
+def test_flattening_selects_columns_of_kept_channels(way: str) -> None:
     """A narrower network is the widest one with zeros for the channels that it leaves out."""
     body = "y |> flatten" if way == "flatten" else f"y |> transpose |> {way}"
     space = archir.loads(f"""

@@ -86,7 +86,7 @@ def differs(space: archir.Space, architecture: archir.Architecture, widest: arch
 
 
 @pytest.mark.parametrize("behind", BEHIND)
-def test_what_is_left_out_might_as_well_be_zero(behind: str) -> None:
+def test_narrow_network_equals_wide_one_with_zeroed_channels(behind: str) -> None:
     space = space_of(BEHIND[behind])
     for architecture in random.Random(0).sample(list(space.enumerate()), 4):
         wide = {name: 8 if name in ("wa", "wb", "wc") else value for name, value in dict(architecture).items()}
@@ -99,7 +99,7 @@ TURNED = """d = image |> conv(12 - wa, kernel=3) |> relu
 
 
 @pytest.mark.parametrize("behind", [*BEHIND.values(), TURNED], ids=[*BEHIND, "turned"])
-def test_parts_depend_on_the_choices_that_are_named(behind: str) -> None:
+def test_weight_slices_depend_only_on_declared_choices(behind: str) -> None:
     space = space_of(behind)
     sharing = Sharing(space.graph)
     found: dict[object, object] = {}
@@ -110,7 +110,7 @@ def test_parts_depend_on_the_choices_that_are_named(behind: str) -> None:
             assert found.setdefault((number, known), parts) == parts
 
 
-def test_gradients_and_statistics_reach_what_is_kept_alone() -> None:
+def test_gradients_and_statistics_change_only_kept_channels() -> None:
     space = space_of(BEHIND["dense"])
     model = archir.supernet(space).train()
     architecture = space.architecture({"wa": 2, "wb": 4, "wc": 8})
@@ -124,7 +124,7 @@ def test_gradients_and_statistics_reach_what_is_kept_alone() -> None:
     assert means.nonzero()[:, 0].tolist() == [0, 1, 8, 9, 10, 11]
 
 
-def test_weights_of_groups_that_are_chosen_are_no_larger_than_the_largest_of_them() -> None:
+def test_chosen_groups_need_only_weights_of_widest_network() -> None:
     """Without groups, a convolution would read the columns of all channels, which one with groups has not."""
     space = archir.loads("""net n {
         input image: f32[3, 6, 6]
@@ -158,7 +158,7 @@ UNIT = """block unit(x, width) {
 
 
 @pytest.mark.parametrize("name", GROUPED)
-def test_what_is_opened_around_groups_is_part_of_what_was_trained(name: str) -> None:
+def test_opened_space_with_groups_uses_network_weights(name: str) -> None:
     """Groups behind concatenations stay as many, or widths are tied, so that each reads channels that it knows."""
     net = f"{UNIT}net n {{\n{IMAGE}\n{GROUPED[name]}\n}}"
     space = make_elastic(net, "widths,ratios").graph

@@ -190,7 +190,9 @@ def alone() -> tuple[Both, list[Row]]:
 
 
 @pytest.mark.parametrize("way", ["averaged", "sharded"])
-def test_two_processes_are_one_with_the_doubled_batch(way: str, folder: Path, alone: tuple[Both, list[Row]]) -> None:
+def test_training_by_two_processes_equals_one_with_doubled_batch(
+    way: str, folder: Path, alone: tuple[Both, list[Row]]
+) -> None:
     trainee, rows = alone
     first, second = (load_file(folder / f"{way}-{rank}.safetensors") for rank in range(2))
     assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
@@ -207,7 +209,7 @@ def test_two_processes_are_one_with_the_doubled_batch(way: str, folder: Path, al
             assert [one[k] for k in ("loss", "held_out")] == pytest.approx([other["loss"], other["held_out"]], abs=1e-5)
 
 
-def test_batch_norms_alone_would_differ(alone: tuple[Both, list[Row]]) -> None:
+def test_unsynchronized_half_batch_gives_different_loss(alone: tuple[Both, list[Row]]) -> None:
     trainee = Both(8, seed=0)
     rows = train(trainee)
     assert abs(float(rows[0]["loss"]) - float(alone[1][0]["loss"])) > 1e-3
@@ -224,7 +226,7 @@ def test_processes_that_differ_are_noticed_and_stop_together(folder: Path) -> No
     assert "A1808" in second[2]
 
 
-def test_each_process_drops_paths_and_numbers_of_its_own(folder: Path) -> None:
+def test_processes_draw_independent_dropout(folder: Path) -> None:
     first, second = (json.loads((folder / f"dropped-{rank}.json").read_text()) for rank in range(2))
     assert all(one != other for one, other in zip(first, second, strict=True))
     again = Dropping(8, seed=0)
@@ -232,7 +234,7 @@ def test_each_process_drops_paths_and_numbers_of_its_own(folder: Path) -> None:
     assert again.seen[: len(first)] == first  # the first process draws what a single one draws
 
 
-def test_one_process_reads_what_two_have_saved(folder: Path, alone: tuple[Both, list[Row]]) -> None:
+def test_single_process_restores_two_process_shards(folder: Path, alone: tuple[Both, list[Row]]) -> None:
     state = ShardCheckpointer(folder / "shards").last()
     assert state is not None
     assert [row["epoch"] for row in state.facts["loop"]["rows"]] == [0, 1]
@@ -251,7 +253,7 @@ def test_one_process_reads_what_two_have_saved(folder: Path, alone: tuple[Both, 
     assert ShardCheckpointer(folder / "none").last() is None
 
 
-def test_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("LOCAL_RANK", "1")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
@@ -259,7 +261,7 @@ def test_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         distributed.start("cuda")
 
 
-def test_alone_nothing_is_shared() -> None:
+def test_single_process_needs_no_group() -> None:
     assert distributed.start("cpu") == "cpu"
     assert distributed.world() == (0, 1)
     assert distributed.any_reduce(True, False) == (True, False)

@@ -65,7 +65,7 @@ def test_an_epoch_covers_each_image_once(count: int, batch: int, steps: int) -> 
     assert count < 5 or orders[0] != orders[1] != orders[2]
 
 
-def test_drop_last_leaves_out_what_is_smaller() -> None:
+def test_drop_last_omits_incomplete_batch() -> None:
     assert Feed(numbered(23), 5, seed=0, drop_last=True).steps == 4
     assert len(Feed(numbered(3), 5, seed=0, drop_last=True).batch(0)) == 3
 
@@ -80,7 +80,7 @@ def test_a_batch_is_a_function_of_its_index() -> None:
 
 @pytest.mark.parametrize("augment", [Augment(), Augment(shift=1, flip=True), EVERYTHING])
 @pytest.mark.parametrize("world", [2, 3])
-def test_processes_share_the_larger_batch(augment: Augment, world: int) -> None:
+def test_process_batches_join_to_full_batch(augment: Augment, world: int) -> None:
     split = noise(53)
     whole = Feed(split, 4 * world, seed=2, augment=augment, scales=SCALES)
     shares = [Feed(split, 4, seed=2, augment=augment, scales=SCALES, rank=rank, world=world) for rank in range(world)]
@@ -97,7 +97,7 @@ def test_processes_share_the_larger_batch(augment: Augment, world: int) -> None:
         assert [part.weight for part in parts] == pytest.approx([len(part) * world / len(batch) for part in parts])
 
 
-def test_parts_of_a_batch_add_up_to_it() -> None:
+def test_weighted_batch_parts_sum_to_full_batch() -> None:
     batch = Feed(noise(7), 7, seed=0, augment=EVERYTHING, scales=SCALES).batch(0)
     parts = list(batch.parts(3))
     assert [len(part) for part in parts] == [3, 2, 2]
@@ -106,7 +106,7 @@ def test_parts_of_a_batch_add_up_to_it() -> None:
     assert next(batch.parts(1)) is batch
 
 
-def test_too_few_images_for_the_processes() -> None:
+def test_rejects_fewer_images_than_processes() -> None:
     with pytest.raises(ArchError, match=r"A1701.*2 samples cannot be shared by 3 processes"):
         Feed(numbered(2), 4, seed=0, world=3)
 
@@ -137,7 +137,7 @@ def cutout(image: Tensor, y: int, x: int, side: int) -> Tensor:
     return image * torch.from_numpy(mask)
 
 
-def test_cutout_is_that_of_its_authors() -> None:
+def test_cutout_equals_reference_implementation() -> None:
     images = noise(60, size=9).images
     augmenter = Augmenter(Augment(cutout=4), 0)
     drawn = augmenter.draw(60, 1)
@@ -158,7 +158,7 @@ def swapped(rows: Tensor) -> Tensor:
     return rows.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
 
 
-def test_mixup_is_a_line_between_images_and_between_classes() -> None:
+def test_mixup_interpolates_images_and_labels() -> None:
     split = noise(16)
     plain, mixed_ = Feed(split, 16, seed=5), Feed(split, 16, seed=5, augment=Augment(mixup=0.5), classes=7)
     shares = []
@@ -206,7 +206,7 @@ def box(rng: np.random.Generator, width: int, height: int) -> tuple[int, int, in
     return y1, y2, x1, x2, 1 - ((x2 - x1) * (y2 - y1) / (width * height))
 
 
-def test_boxes_are_those_of_the_authors() -> None:
+def test_cutmix_boxes_equal_reference_implementation() -> None:
     images, partners = torch.zeros(1, 1, 24, 32), torch.ones(1, 1, 24, 32)
     for index in range(100):
         mix = sample_mix(Augment(cutmix=1.0), 24, 32, 0, index)
@@ -218,7 +218,7 @@ def test_boxes_are_those_of_the_authors() -> None:
         assert mix.share == pytest.approx(share)
 
 
-def test_with_both_each_batch_has_one() -> None:
+def test_batch_uses_either_mixup_or_cutmix() -> None:
     both = Augment(mixup=1.0, cutmix=1.0)
     images, partners = torch.zeros(1, 1, 16, 16), torch.ones(1, 1, 16, 16)
     boxed = 0
@@ -232,7 +232,7 @@ def test_with_both_each_batch_has_one() -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_augmentations_of_plugins_follow_from_what_is_drawn(processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_augmentation_is_equal_for_any_process_count(processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In whatever process an image is, and beside whatever else is done to it."""
     monkeypatch.setitem(AUGMENTATIONS, "dim", Augmentation(Settings, lambda x, drawn, _: x * drawn[..., None, None], 1))
     monkeypatch.setitem(AUGMENTATIONS, "more", Augmentation(Settings, lambda x, drawn, _: x + drawn.sum(), 0))

@@ -52,7 +52,7 @@ def close(one: Mapping[str, Tensor], other: Mapping[str, Tensor], tolerance: flo
     return all(torch.allclose(t, other[name], rtol=0, atol=tolerance) for name, t in one.items())
 
 
-def test_updates_are_those_written_by_hand() -> None:
+def test_updates_equal_handwritten_sgd_loop() -> None:
     module, by_hand, feed = network(), network(), Feed(split(), 12, seed=0)
     updates = trained(module, made(module), feed, range(12))
     groups = [
@@ -75,7 +75,7 @@ def test_updates_are_those_written_by_hand() -> None:
 
 
 @pytest.mark.parametrize("accumulate", [2, 5])
-def test_accumulation_changes_nothing(accumulate: int) -> None:
+def test_accumulated_updates_equal_full_batch_updates(accumulate: int) -> None:
     one, other = network(), network()
     feed = Feed(split(), 12, seed=0, augment=Augment(mixup=0.3))
     whole = trained(one, made(one), feed, range(8))
@@ -84,7 +84,7 @@ def test_accumulation_changes_nothing(accumulate: int) -> None:
     assert close(one.state_dict(), other.state_dict(), 1e-5)
 
 
-def test_only_its_own_tensors_get_gradients() -> None:
+def test_learner_gives_gradients_only_to_its_parameters() -> None:
     weight, other = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
     learner = Learner({"weight": weight}, Optimizer(kind="adam"), epochs=1, steps=1)
     learner.update(lambda: (weight * other).sum(), 0)
@@ -94,7 +94,7 @@ def test_only_its_own_tensors_get_gradients() -> None:
     assert float(update.norm) == pytest.approx(3**0.5)
 
 
-def test_what_somebody_else_trains_is_left_out() -> None:
+def test_excluded_parameters_are_not_trained() -> None:
     module = network()
     kept = module[4].weight.detach().clone()
     learner = Learner(module, Optimizer(lr=0.1), epochs=1, steps=4, exclude=[module[4].weight])
@@ -105,7 +105,7 @@ def test_what_somebody_else_trains_is_left_out() -> None:
         Learner(nn.ReLU(), Optimizer(), epochs=1, steps=1)
 
 
-def test_gradients_that_are_there_can_be_applied() -> None:
+def test_apply_uses_existing_gradients() -> None:
     weight = nn.Parameter(torch.ones(4))
     learner = Learner({"w": weight}, Optimizer(lr=0.5, schedule="constant", clip=1.0), epochs=1, steps=1)
     weight.grad = torch.full((4,), 3.0)
@@ -113,7 +113,7 @@ def test_gradients_that_are_there_can_be_applied() -> None:
     assert weight.tolist() == [0.75] * 4
 
 
-def test_the_average_is_what_is_evaluated() -> None:
+def test_evaluation_uses_exponential_moving_average() -> None:
     module, feed = network(norm=True), Feed(split(), 12, seed=0)
     learner = made(module, ema=0.5)
     wanted = {name: t.clone() for name, t in module.state_dict().items() if t.is_floating_point()}
@@ -135,7 +135,7 @@ def test_the_average_is_what_is_evaluated() -> None:
 
 @pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
 @pytest.mark.parametrize("options", [{}, {"ema": 0.9, "precision": "bf16"}, {"precision": "fp16", "accumulate": 2}])
-def test_a_state_is_all_there_is(kind: Any, options: dict[str, Any]) -> None:
+def test_restored_learner_continues_identically(kind: Any, options: dict[str, Any]) -> None:
     settings = Optimizer(kind=kind, lr=0.01, momentum=0.9, clip=1.0)
     whole, feed = network(norm=True), Feed(split(), 12, seed=0)
     learner = made(whole, settings, **options)
@@ -151,7 +151,7 @@ def test_a_state_is_all_there_is(kind: Any, options: dict[str, Any]) -> None:
     assert close(one.tensors, other.tensors)
 
 
-def test_low_precision_learns_the_same_thing() -> None:
+def test_low_precision_losses_stay_close_to_float32() -> None:
     losses = {}
     for precision in ("float32", "bf16", "fp16"):
         module, feed = network(), Feed(split(), 12, seed=0)
@@ -165,7 +165,7 @@ def test_low_precision_learns_the_same_thing() -> None:
     assert resolve_precision("fp16", "cpu") == "fp16"
 
 
-def test_fp16_takes_no_step_with_gradients_that_overflow() -> None:
+def test_fp16_skips_step_on_gradient_overflow() -> None:
     weight = nn.Parameter(torch.ones(1))
     learner = Learner({"w": weight}, Optimizer(lr=0.1), epochs=1, steps=1, precision="fp16")
     before = learner.state().facts["scaler"]["scale"]
@@ -174,7 +174,7 @@ def test_fp16_takes_no_step_with_gradients_that_overflow() -> None:
     assert learner.state().facts["scaler"]["scale"] == before / 2
 
 
-def test_drop_path_grows_to_what_the_network_has() -> None:
+def test_drop_path_rates_scale_up_to_declared_rates() -> None:
     text = (
         "net tiny() {\n    input x: f32[4]\n    y = x |> drop_path(0.4)\n"
         "    output z = y |> linear(4) |> drop_path(0.2)\n}\n"

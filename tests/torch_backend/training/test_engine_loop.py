@@ -100,7 +100,7 @@ def train(trainee: Small, keeper: Memory | None = None, **options: Any) -> list[
     return run(trainee, epochs=EPOCHS, steps=trainee.feed.steps, checkpointer=keeper, seed=11, **options)
 
 
-def test_rows_and_what_watches_see() -> None:
+def test_loop_reports_steps_and_epoch_rows_to_callback() -> None:
     seen: list[Any] = []
 
     class Seeing(NullCallback):
@@ -128,7 +128,7 @@ def test_rows_and_what_watches_see() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_run_goes_on_anywhere_as_if_it_had_not_stopped(seed: int) -> None:
+def test_training_resumed_at_any_step_equals_uninterrupted_one(seed: int) -> None:
     whole = Small()
     wanted = train(whole)
     stops = sorted(random.Random(seed).sample(range(15), 3))
@@ -154,7 +154,7 @@ def test_a_run_goes_on_anywhere_as_if_it_had_not_stopped(seed: int) -> None:
     assert figures(rows) == figures(wanted) == figures(list(keeper.rows.values()))
 
 
-def test_a_finished_run_is_only_read() -> None:
+def test_resuming_finished_training_runs_no_steps() -> None:
     keeper = Memory()
     first = Small()
     rows = train(first, keeper)
@@ -193,7 +193,7 @@ def test_a_second_signal_acts_at_once() -> None:
     assert not isinstance(caught.value, Interrupted)
 
 
-def test_other_threads_train_without_signals() -> None:
+def test_training_works_outside_main_thread() -> None:
     rows: list[Row] = []
     thread = threading.Thread(target=lambda: rows.extend(train(Small())))
     thread.start()
@@ -202,7 +202,7 @@ def test_other_threads_train_without_signals() -> None:
 
 
 @pytest.mark.parametrize(("value", "said"), [(float("nan"), "nan"), (float("inf"), "inf"), (1e9, r"1e\+09")])
-def test_a_loss_that_is_no_number_stops(value: float, said: str) -> None:
+def test_non_finite_or_huge_loss_stops_training(value: float, said: str) -> None:
     class Broken(Small):
         def step(self, index: int) -> Mapping[str, float | Tensor]:
             found = super().step(index)
@@ -237,7 +237,7 @@ def test_global_generators_are_left_alone() -> None:
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-def test_a_gpu_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_metrics_are_read_a_window_later(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = train(Small())
     monkeypatch.setattr(measured, "_on_gpu", lambda values: True)
     monkeypatch.setattr(measured, "WINDOW", 2)
@@ -255,7 +255,7 @@ def test_a_gpu_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [state.facts["loop"]["totals"].get("loss", (0, 0))[1] for state in keeper.states[:6]] == [1, 2, 3, 4, 0, 1]
 
 
-def test_states_join_and_part() -> None:
+def test_states_merge_and_split_by_prefix() -> None:
     one, other = State({"a": torch.ones(1)}, {"n": 1}), State({"a": torch.zeros(1)}, {"n": 2})
     joined = State.merge(one=one, other=other)
     assert sorted(joined.tensors) == ["one/a", "other/a"]

@@ -18,7 +18,7 @@ from archir.utils.settings import parse_settings
 from archir_torch.training.optimizer import build_optimizer, lr_factor
 
 
-def test_what_toml_says_is_taken() -> None:
+def test_toml_values_are_converted_to_settings() -> None:
     found = parse_settings(Optimizer, {"kind": "adam", "lr": 1, "betas": [0.5, 0.999], "milestones": [150, 225.5]})
     assert (found.kind, found.lr, found.betas, found.milestones) == ("adam", 1.0, (0.5, 0.999), (150, 225.5))
 
@@ -42,7 +42,7 @@ def test_what_toml_says_is_taken() -> None:
         (Augment, {"cutout": -1}, "`cutout` is -1: it should be greater than or equal to 0"),
     ],
 )
-def test_what_cannot_be_is_said(kind: Any, given: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_explained(kind: Any, given: dict[str, Any], message: str) -> None:
     with pytest.raises(ArchError, match=f"A1109.*{message}"):
         parse_settings(kind, given)
 
@@ -67,7 +67,7 @@ def rates(made: type[LRScheduler], epochs: int, **options: Any) -> list[float]:
         ({"schedule": "constant"}, (LinearLR, {"start_factor": 1.0, "end_factor": 1.0})),
     ],
 )
-def test_schedules_are_those_of_torch(settings: dict[str, Any], theirs: tuple[type[LRScheduler], Any]) -> None:
+def test_schedules_equal_torch_schedulers(settings: dict[str, Any], theirs: tuple[type[LRScheduler], Any]) -> None:
     chosen = Optimizer(lr=0.1, **settings)
     ours = [0.1 * lr_factor(chosen, epoch, 12) for epoch in range(12)]
     assert ours == pytest.approx(rates(theirs[0], 12, **theirs[1]), abs=1e-9)
@@ -118,7 +118,7 @@ def test_tensors_may_get_gradients_later_than_others(kind: Any) -> None:
     assert float(late.detach().max()) < 1
 
 
-def test_seeds_differ_by_everything_they_are_mixed_of() -> None:
+def test_derived_seeds_are_distinct_and_stable() -> None:
     assert derive_seed(0, "order", 3) == 8244215730568551301  # on every machine
     parts = [(seed, what, index) for seed in range(20) for what in ("order", "augment") for index in range(50)]
     assert len({derive_seed(*one) for one in parts}) == len(parts)

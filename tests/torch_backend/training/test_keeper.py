@@ -29,7 +29,7 @@ def tensors() -> dict[str, torch.Tensor]:
     }
 
 
-def test_states_come_back(tmp_path: Path) -> None:
+def test_saved_states_are_restored_exactly(tmp_path: Path) -> None:
     wanted, facts = tensors(), {"step": 3, "best": float("inf"), "rows": [{"loss": 0.1}]}
     with Run.create(tmp_path, "digits", {}, {}) as run:
         keeper = PhaseCheckpointer(run.phase("search"))
@@ -59,7 +59,7 @@ def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
             PhaseCheckpointer(run.phase("search")).last()
 
 
-def test_what_is_no_state(tmp_path: Path) -> None:
+def test_rejects_checkpoint_that_is_not_safetensors(tmp_path: Path) -> None:
     with Run.create(tmp_path, "digits", {}, {}) as run:
         run.phase("search").save({}, {"safetensors": b"hello"})
         with pytest.raises(ArchError, match=r"A0905.*checkpoint 1 of phase `search`"):

@@ -55,7 +55,7 @@ def answer(training: Training, count: int, one: Network | None = None) -> Mappin
 AUTO = Training(compile="auto")
 
 
-def test_where_nothing_can_be_compiled_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_compiler_is_an_error_only_if_kernels_required(monkeypatch: pytest.MonkeyPatch) -> None:
     one = network()
     monkeypatch.setattr(library.shutil, "which", lambda name: None)
     with_kernels(one, Training(), "cpu", unasked, unasked)
@@ -73,7 +73,7 @@ def test_where_nothing_can_be_compiled_the_reason_is_said(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "training", [Training(compile="auto", precision="bf16"), Training(compile="auto", sharding="full")]
 )
-def test_auto_asks_for_nothing_where_kernels_do_nothing(training: Training) -> None:
+def test_auto_skips_measuring_for_bf16_and_sharding(training: Training) -> None:
     one = network()
     with_kernels(one, training, "cpu", unasked, unasked)
     assert not one._uses_kernels
@@ -88,7 +88,7 @@ def test_a_training_of_few_steps_is_not_measured(monkeypatch: pytest.MonkeyPatch
 
 
 @needs_compiler
-def test_compiling_is_set_against_what_is_still_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_are_compiled_only_if_time_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled for a training that is over sooner; where it takes long, it is."""
     monkeypatch.setattr(kernels, "is_built", lambda: False)
     asked: list[str] = []
@@ -104,7 +104,7 @@ def test_compiling_is_set_against_what_is_still_to_come(monkeypatch: pytest.Monk
 
 @needs_compiler
 @pytest.mark.parametrize(("after", "taken"), [(0.009, True), (0.0096, False), (0.02, False)])
-def test_what_is_measured_decides(after: float, taken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_step_time_decides_on_kernels(after: float, taken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "time_in_turns", lambda ways, device, rounds: [0.01, after])
     monkeypatch.setattr(kernels, "is_built", lambda: True)
     found = answer(AUTO, 10_000)
@@ -112,7 +112,7 @@ def test_what_is_measured_decides(after: float, taken: bool, monkeypatch: pytest
     assert found["why"] == f"a step takes 10 ms, and {1000 * after:.4g} with kernels"
 
 
-def test_a_compiler_that_fails_leaves_the_network_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_compilation_disables_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
         raise fail("A1109", "kernels cannot be compiled: no room", None, "training.compile = false")
 
@@ -123,7 +123,7 @@ def test_a_compiler_that_fails_leaves_the_network_as_it_is(monkeypatch: pytest.M
 
 
 @needs_compiler
-def test_measuring_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measuring_leaves_weights_and_rng_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "COMPILE_SECONDS", 0.0)
     one, generators = network(), torch.get_rng_state()
     before = {name: tensor.clone() for name, tensor in one.state_dict().items()}
@@ -136,7 +136,7 @@ def test_measuring_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize("name", ["darts", "gdas", "pc_darts", "snas", "train", "spos", "fair", "sandwich"])
-def test_strategies_measure_a_step_of_their_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_strategy_measures_its_own_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer is kept with the run; what is trained then is the same but for rounding."""
     monkeypatch.setattr(kernels, "MIN_STEPS", 1)
     monkeypatch.setattr(kernels, "COMPILE_SECONDS", 0.0)
@@ -176,7 +176,7 @@ def test_a_step_of_a_supernet_runs_all_its_paths(monkeypatch: pytest.MonkeyPatch
 
 
 @needs_compiler
-def test_a_search_that_goes_on_runs_as_it_began(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_resumed_search_keeps_measured_kernel_decision(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What was measured is in the run, and nothing is measured again."""
     monkeypatch.setattr(kernels, "MIN_STEPS", 1)
     monkeypatch.setattr(kernels, "is_built", lambda: True)

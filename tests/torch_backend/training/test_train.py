@@ -36,7 +36,7 @@ def few(digits: Data) -> Data:
     return Data(part, part, digits.classes, digits.mean, digits.std)
 
 
-def test_it_learns_digits(digits: Data) -> None:
+def test_training_learns_digits(digits: Data) -> None:
     result = fit(small(), digits, Settings(epochs=6, augment=False))
     assert result.accuracy > 0.95
     assert [epoch.epoch for epoch in result.history] == list(range(6))
@@ -44,7 +44,7 @@ def test_it_learns_digits(digits: Data) -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
-def test_a_stopped_run_goes_on_to_the_same_weights(optimizer: str, few: Data, tmp_path: Path) -> None:
+def test_resumed_training_equals_uninterrupted_one(optimizer: str, few: Data, tmp_path: Path) -> None:
     settings = Settings.model_validate({"epochs": 4, "optimizer": optimizer, "lr": 1e-2, "flip": True, "seed": 3})
     whole = small()
     wanted = fit(whole, few, settings)
@@ -67,7 +67,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(optimizer: str, few: Data, tm
     assert len(list(tmp_path.glob("*.safetensors"))) == 1
 
 
-def test_damage_and_other_settings_are_noticed(few: Data, tmp_path: Path) -> None:
+def test_resume_rejects_damage_and_changed_settings(few: Data, tmp_path: Path) -> None:
     fit(small(), few, Settings(epochs=1), folder=tmp_path)
     with pytest.raises(ArchError, match=r"A1106.*other settings: `epochs` was 1, and is 2; `lr` was"):
         fit(small(), few, Settings(epochs=2, lr=1e-4), folder=tmp_path, resume=True)
@@ -89,7 +89,7 @@ def test_checkpoints_are_no_pickles(few: Data, tmp_path: Path) -> None:
     assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".safetensors"}
 
 
-def test_divergence_stops(few: Data, tmp_path: Path) -> None:
+def test_diverging_loss_stops_training(few: Data, tmp_path: Path) -> None:
     class Broken(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -109,7 +109,7 @@ def test_global_random_state_is_left_alone(few: Data) -> None:
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-def test_several_outputs(few: Data) -> None:
+def test_accuracy_uses_logits_of_several_outputs(few: Data) -> None:
     class Two(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -125,11 +125,11 @@ def test_several_outputs(few: Data) -> None:
     assert found == float(right.double().mean())
 
 
-def test_bf16(few: Data) -> None:
+def test_training_works_in_bf16(few: Data) -> None:
     assert fit(small(), few, Settings(epochs=1, precision="bf16")).history[0].loss < 3
 
 
-def test_writing_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_atomic_write_keeps_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     write_atomic(path, b"old")
 

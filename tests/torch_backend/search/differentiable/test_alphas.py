@@ -55,7 +55,7 @@ def test_softmax_is_over_the_alternatives_of_a_choice(alphas: Alphas) -> None:
 
 
 @pytest.mark.parametrize("temperature", [5.0, 1.0, 0.3])
-def test_gumbel_and_single_path(alphas: Alphas, temperature: float) -> None:
+def test_gumbel_and_single_path_samples_equal_formula(alphas: Alphas, temperature: float) -> None:
     for seed in range(10):
         noise = torch.rand(alphas.logits.shape, generator=torch.Generator().manual_seed(seed)).double()
         soft = alphas.sample("gumbel", temperature, torch.Generator().manual_seed(seed))
@@ -91,7 +91,7 @@ def test_alternatives_are_drawn_as_often_as_they_are_likely(alphas: Alphas) -> N
         assert [n / draws for n in count] == pytest.approx(alphas.probabilities()[name], abs=0.05)
 
 
-def test_of_several_that_are_taken_subsets_are_as_likely_as_their_members_together(alphas: Alphas) -> None:
+def test_subset_probability_is_product_of_member_probabilities(alphas: Alphas) -> None:
     (row,) = [row for row, choice in enumerate(alphas.choices) if choice.path == "c"]
     p = alphas.logits[row].detach().softmax(0)
     products = torch.stack([p[list(subset)].prod() for subset in alphas.choices[row].subsets])
@@ -101,7 +101,7 @@ def test_of_several_that_are_taken_subsets_are_as_likely_as_their_members_togeth
     assert len(wanted) == 3
 
 
-def test_of_several_that_are_taken_an_outcome_is_drawn(alphas: Alphas) -> None:
+def test_subset_choice_draws_subsets_by_probability(alphas: Alphas) -> None:
     """A set of them, as likely as it is; alternatives have the weight of the sets that they are in."""
     (choice,) = (choice for choice in alphas.choices if choice.path == "c")
     members = torch.tensor([[float(i in subset) for i in range(3)] for subset in choice.subsets], dtype=torch.double)
@@ -128,7 +128,7 @@ def test_of_several_that_are_taken_an_outcome_is_drawn(alphas: Alphas) -> None:
 
 
 @pytest.mark.parametrize("sampling", ["softmax", "gumbel", "single"])
-def test_without_names_nothing_is_drawn(sampling: Sampling) -> None:
+def test_space_without_choices_draws_nothing(sampling: Sampling) -> None:
     found = Alphas(space("net n() { input x: f32[2, 4, 4]; output y = x |> relu }").choices, [])
     drawn = found.sample(sampling, 1.0, torch.Generator().manual_seed(0))
     assert (drawn.weights, drawn.active or {}) == ({}, {})
@@ -144,7 +144,7 @@ SUBSETS = {
 
 
 @pytest.mark.parametrize("name", SUBSETS)
-def test_one_path_of_several_that_are_taken_is_an_architecture_of_the_space(name: str) -> None:
+def test_single_path_subset_equals_specialized_network(name: str) -> None:
     """The network of what was drawn computes what the drawn architecture does."""
     edges, end = SUBSETS[name]
     text = "x = x |> conv(3, kernel=1, bias=false); c = choose c 2 of [x |> relu, x |> tanh, x, x |> gelu]"
@@ -169,7 +169,7 @@ def test_one_path_of_several_that_are_taken_is_an_architecture_of_the_space(name
     assert len(seen) > 3
 
 
-def test_one_path_alone_is_the_network_with_weights_of_zero_and_one() -> None:
+def test_single_path_equals_mixture_with_one_hot_weights() -> None:
     """What is not drawn is not run; the drawn path's weight has a gradient, its alternatives' is nothing: they were
     not looked at (GDAS, section 3.2: the outputs of what was not drawn are left out of both passes)."""
     made = tiny()
@@ -202,7 +202,7 @@ def test_one_path_alone_is_the_network_with_weights_of_zero_and_one() -> None:
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_gradients_of_folded_norms(layout: torch.memory_format) -> None:
+def test_folded_norm_gradients_equal_explicit_mixture(layout: torch.memory_format) -> None:
     """The norms' weights are the mixture's: against the mixture of what norms give, in both layouts."""
     net = "net n() { input x: f32[4, 6, 6]; output y = x |> choose op { a: conv(4, bias=false) |> "
     net += "batch_norm(affine=false), b: conv(4, bias=false) |> batch_norm, c: identity } }"

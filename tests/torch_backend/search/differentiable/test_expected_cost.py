@@ -74,7 +74,7 @@ def test_expected_costs_are_the_mean_of_all_architectures(cost: str) -> None:
     torch.testing.assert_close(expected({}), brute_force(made, uniform, cost), rtol=1e-12, atol=0)
 
 
-def test_gradients_of_expected_costs_are_finite_differences() -> None:
+def test_expected_cost_gradient_equals_finite_differences() -> None:
     made = space(COSTLY)
     expected = ExpectedCost(made, "macs")
     alphas = Alphas(made.choices, [c.path for c in made.choices], "zeros").double()

@@ -20,7 +20,7 @@ from archir_torch.training.loop import run
 from tests.torch_backend.searches import doubles, space, strategy, tiny
 
 
-def test_the_dominant_eigenvalue_is_that_of_the_hessian() -> None:
+def test_dominant_eigenvalue_equals_hessian_eigenvalue() -> None:
     matrix = doubles(6, 6)
     matrix = matrix + matrix.T
     point = doubles(2, 3, seed=1)
@@ -41,7 +41,7 @@ def test_the_dominant_eigenvalue_is_that_of_the_hessian() -> None:
     torch.testing.assert_close(parameters.detach(), point, rtol=0, atol=0)
 
 
-def test_where_an_eigenvalue_rises_too_fast() -> None:
+def test_rollback_epoch_detects_rapid_eigenvalue_rise() -> None:
     """Zela et al., section 4.3: the mean of five, five epochs ago, over the mean of five now, below 0.75."""
     calm = [1.0] * 12
     assert rollback_epoch(calm) is None
@@ -50,7 +50,7 @@ def test_where_an_eigenvalue_rises_too_fast() -> None:
     assert rollback_epoch([1.0, 5.0, 9.0]) is None, "there is nothing to compare with yet"
 
 
-def test_the_weakest_of_too_many_skips_is_given_up() -> None:
+def test_skip_limit_replaces_weakest_skips_first() -> None:
     made = space(
         "net n() { input x: f32[4, 4, 4]; y = x |> cell1; output z = y |> cell2 }; "
         + "; ".join(
@@ -107,7 +107,7 @@ def test_entropy_sharpens_or_levels_choices() -> None:
     assert sharp < 0.8 * free
 
 
-def test_what_is_derived_keeps_bounds_and_what_is_not_open() -> None:
+def test_derived_architecture_keeps_bounds_and_fixed_choices() -> None:
     made = space(
         "net n() { input x: f32[1, 6, 6]; x = x |> conv(4); x = x |> choose a { wide: conv(4), skip: identity }; "
         "x = x |> choose b { wide: conv(4), skip: identity }; output y = x |> global_avg_pool |> linear(3) }"
@@ -142,7 +142,7 @@ def test_a_penalty_lowers_the_expected_cost() -> None:
     assert heavy < near < target, "below the target, the penalty is nothing"
 
 
-def test_weights_of_objectives_are_not_divided() -> None:
+def test_rejects_sharding_of_objectives_with_weights() -> None:
     training = Training(epochs=1, sharding="full")
     one = space("net one() { input x: f32[1, 6, 6]; y = x |> conv(4, kernel=3); output logits = y |> global_avg_pool }")
     with pytest.raises(ArchError, match=r"A1109.*an objective with weights of its own"):
@@ -166,7 +166,7 @@ def test_a_search_without_architecture_parameters_is_refused(kind: str) -> None:
 KINDS = ('"skip"', '"act"', '"pool"')
 
 
-def test_a_limit_that_cannot_be_kept_is_an_error() -> None:
+def test_unsatisfiable_skip_limit_is_an_error() -> None:
     """The space asks for what is limited: giving it up again and again would not end."""
     made = space(
         "net n() { input x: f32[2, 4, 4]; x = x |> choose a { skip: identity, act: relu }; "
@@ -183,7 +183,7 @@ def test_a_limit_that_cannot_be_kept_is_an_error() -> None:
         derive_limited(forced, equal, Derive(limit=limit))
 
 
-def test_a_limit_is_kept_where_any_architecture_keeps_it() -> None:
+def test_skip_limit_is_kept_whenever_satisfiable() -> None:
     """Also where giving up the weakest one by one leads to nothing: in spaces of two cells with requirements between
     them, against a list of their architectures."""
     ends = {True: 0, False: 0}

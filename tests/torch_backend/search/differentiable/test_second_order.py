@@ -49,7 +49,7 @@ def unrolled(
     return gradient, loss
 
 
-def test_second_order_on_a_problem_of_two_parameters() -> None:
+def test_second_order_gradient_equals_formula_for_two_parameters() -> None:
     """The losses of DARTS, figure 2: w^2 - 2aw + a^2 is trained on, aw - 2a + 1 validates; a cubic term is added, so
     that the training loss has a curvature that depends on both."""
     weight, alpha = (torch.tensor([x], dtype=torch.double, requires_grad=True) for x in (-2.0, 2.0))
@@ -73,7 +73,7 @@ def test_second_order_on_a_problem_of_two_parameters() -> None:
     assert abs(by_hand - first) > 0.1, "the first order alone is another gradient"
 
 
-def test_second_order_on_a_relaxed_network() -> None:
+def test_second_order_gradient_equals_formula_for_relaxed_network() -> None:
     net = "net n() { input x: f32[2, 5, 5]; x = x |> choose op { a: conv(2) |> tanh, b: conv(2, kernel=1) |> sigmoid, "
     net += "c: avg_pool(3, stride=1) }; output y = x |> choose then { d: gelu, e: softmax } |> flatten |> linear(3) }"
     network = lower_mixed(relax(space(net).graph)).double()
@@ -101,7 +101,7 @@ def test_second_order_on_a_relaxed_network() -> None:
     assert float((first - wanted).norm() / wanted.norm()) > 1e-2
 
 
-def test_statistics_of_norms_are_those_of_the_steps_that_stay() -> None:
+def test_second_order_step_keeps_norm_statistics_of_weight_step() -> None:
     """Where architecture parameters hardly move, a second-order step leaves what a step of the weights alone does."""
     still = Optimizer(lr=1e-30, schedule="constant")
     second, alone = (strategy("darts", options, alphas=still) for options in ({"order": 2}, {"alpha_warmup_epochs": 2}))

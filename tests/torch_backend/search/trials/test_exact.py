@@ -58,7 +58,7 @@ training = { epochs = 1, batch = 32 }
 """
 
 
-def test_a_run_finds_the_optimum_of_what_was_replaced_and_trains_it(tmp_path: Path) -> None:
+def test_exact_phase_finds_brute_force_optimum_and_trains_it(tmp_path: Path) -> None:
     path, space = recipe(tmp_path, RECIPE), elastic()
     scores = archir.scores(space, cost="macs")
     scores.write(tmp_path / "scores.json", space)
@@ -91,7 +91,7 @@ def outcome(options: dict[str, Any], **more: Any) -> dict[str, Any]:
     return dict(create_strategy(replace(job("exact", options, **more), **given)).outcome().architecture or {})
 
 
-def test_costs_and_what_is_not_open() -> None:
+def test_exact_minimizes_cost_and_keeps_fixed_choices() -> None:
     space = elastic()
     cheapest = min(space.enumerate(), key=lambda one: int(space.cost([one], ["macs"])["macs"][0]))
     assert outcome({"minimize": "macs"}) == dict(cheapest)
@@ -101,7 +101,7 @@ def test_costs_and_what_is_not_open() -> None:
     assert found["last"] == "conv"
 
 
-def test_logits_and_trials_of_earlier_phases_are_scores() -> None:
+def test_exact_uses_logits_or_trials_of_earlier_phases() -> None:
     space = elastic()
     logits = {choice.path: [float(i) for i in range(len(choice.alternatives))] for choice in space.choices}
     found = outcome({}, alphas=logits, start=Start(alphas="darts"))
@@ -112,7 +112,7 @@ def test_logits_and_trials_of_earlier_phases_are_scores() -> None:
     assert space.where("params <= 800").within(space.architecture(found))
 
 
-def test_several_are_scored_by_somebody() -> None:
+def test_exact_passes_best_candidates_to_scorer_in_cost_order() -> None:
     options = {"minimize": "params", "best": 2, "scorer": {"kind": "proxies", "proxies": ["naswot"]}}
     phase, _ = gone_through(job("exact", {**options, "objective": "naswot:max"}))
     space = elastic()
@@ -124,7 +124,7 @@ def test_several_are_scored_by_somebody() -> None:
     assert costs == sorted(costs)
 
 
-def test_what_cannot_be_optimised_is_said() -> None:
+def test_exact_rejects_missing_conflicting_or_infeasible_objectives() -> None:
     with pytest.raises(ArchError, match=r"A2213.*has nothing to optimise"):
         outcome({})
     with pytest.raises(ArchError, match=r"A1109.*exclude each other"):

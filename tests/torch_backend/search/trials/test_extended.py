@@ -147,7 +147,7 @@ def written(tmp_path: Path) -> Iterator[Write]:
 
 
 @pytest.mark.parametrize("name", with_soak(ALL, ["climb", "nsga2", "successive_halving"]))
-def test_more_trials_are_what_all_at_once_would_be(name: str, tmp_path: Path, written: Write) -> None:
+def test_extended_search_equals_search_with_all_trials(name: str, tmp_path: Path, written: Write) -> None:
     path, more = written(name)
     search(path, tmp_path / "whole" / "run", more)
     search(path, tmp_path / "run")
@@ -165,7 +165,7 @@ def test_more_trials_are_what_all_at_once_would_be(name: str, tmp_path: Path, wr
 
 
 @pytest.mark.parametrize("name", with_soak(ALL, ["climb"]))
-def test_stopped_at_any_trial_of_an_extension(
+def test_extension_stopped_at_any_trial_equals_uninterrupted_one(
     name: str, tmp_path: Path, written: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every strategy, plugins' too: what is in the journal is not tried again, and all comes to the same."""
@@ -198,7 +198,7 @@ def test_stopped_at_any_trial_of_an_extension(
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are killed, and looked for in /proc")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ALL)
-def test_killed_in_an_extension_by_every_strategy(
+def test_killed_extension_of_every_strategy_equals_uninterrupted_one(
     name: str, tmp_path: Path, written: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, more = written(name)
@@ -221,7 +221,7 @@ def test_killed_in_an_extension_by_every_strategy(
     assert came_to(folder) == came_to(tmp_path / "whole" / "run")
 
 
-def test_every_strategy_is_extended() -> None:
+def test_extension_cases_cover_every_strategy() -> None:
     assert EXTENDED.keys() == set(STRATEGIES)
 
 
@@ -236,7 +236,7 @@ def test_every_strategy_is_extended() -> None:
         ("try.options.scorer.proxies", '["gradnorm"]', "scorer of phase `try` cannot change"),
     ],
 )
-def test_what_cannot_be_extended(ended: Path, key: str, value: str, why: str) -> None:
+def test_extension_rejects_changes_other_than_trial_options(ended: Path, key: str, value: str, why: str) -> None:
     def whole() -> list[tuple[str, bytes]]:
         run = Run.open(ended)
         assert run.finished
@@ -256,7 +256,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_the_command_extends(ended: Path, tmp_path: Path) -> None:
+def test_resume_with_set_extends_finished_search(ended: Path, tmp_path: Path) -> None:
     """A wrong value leaves the run as it is; an extension of an extension goes on, too; the same again does nothing."""
     folder = shutil.copytree(ended, tmp_path / "run")
 
@@ -277,7 +277,7 @@ def test_the_command_extends(ended: Path, tmp_path: Path) -> None:
     assert Run.open(folder).content("metrics.sqlite") == done
 
 
-def test_a_search_that_was_stopped_is_extended(tmp_path: Path) -> None:
+def test_interrupted_search_resumes_with_new_settings(tmp_path: Path) -> None:
     """Phases that have not begun begin with the other settings."""
     path = recipe(tmp_path, SHORT)
     driver = Command("search", path, "-o", tmp_path / "run")
@@ -301,7 +301,7 @@ def whole(ended: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str,
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_killed_before_the_journal_knows(
+def test_extension_killed_before_journal_update_recovers(
     count: int, ended: Path, whole: Mapping[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The files are changed, and the journal was told of so many phases: whoever resumes the run tells it the rest."""
@@ -327,7 +327,9 @@ def test_killed_before_the_journal_knows(
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are killed, and looked for in /proc")
 @pytest.mark.parametrize("count", [2, pytest.param(20, marks=pytest.mark.soak)])
 @pytest.mark.timeout(600)
-def test_killed_while_it_is_extended(count: int, ended: Path, whole: Mapping[str, Any], tmp_path: Path) -> None:
+def test_killed_extension_equals_uninterrupted_one(
+    count: int, ended: Path, whole: Mapping[str, Any], tmp_path: Path
+) -> None:
     draw = random.Random(count)
     folder = shutil.copytree(ended, tmp_path / "run")
     arguments = ["search", "--resume", folder, *(f"--set={key}={value}" for key, value in MORE.items())]

@@ -52,13 +52,13 @@ def test_a_candidate_that_fails_is_a_failed_trial(mood: str, executor: str, erro
     assert best["op"] != "pool"
 
 
-def test_all_candidates_may_fail() -> None:
+def test_search_with_only_failed_candidates_is_an_error() -> None:
     with pytest.raises(ArchError, match=r"A2212.*all 5 candidates failed") as caught:
         gone_through(moody("raise", everywhere=True))[0].outcome()
     assert caught.value.diagnostics[0].hint == "the first one: exception: ValueError: pools are closed"
 
 
-def test_what_cannot_score_at_all_is_said_before_anything_is_tried(supernet: Job) -> None:
+def test_unusable_scorer_is_rejected_before_first_trial(supernet: Job) -> None:
     for code, options, more in [
         ("A2210", {"scorer": {"kind": "inherited"}}, {"supernet": None}),
         ("A2211", {"scorer": {"kind": "predictor"}}, {"earlier": tried(archir.loads(ADDITIVE), 7)}),
@@ -90,7 +90,7 @@ def test_finalists_are_the_best_that_keep_bounds() -> None:
         create_strategy(replace(job("finalists", {"where": "params <= 1"}), earlier=earlier))
 
 
-def test_what_the_supernet_was_not_trained_for() -> None:
+def test_rejects_candidates_outside_supernet_fixed_choices() -> None:
     """A candidate that makes a choice otherwise than it was held fixed has no weights; nor is it trained on."""
     one = job("sandwich", open=["op", "last"], fixed={"width": 6, "kernel": 3, "*inner": 3})
     strategy = create_strategy(one)

@@ -42,7 +42,7 @@ def scored_by(one: Job, **scorer: Any) -> tuple[Callable[[Architecture, float], 
     return lambda architecture, budget: score(ScoringRequest(architecture.codes, budget)), halved
 
 
-def test_inherited_scores(supernet: Job) -> None:
+def test_inherited_score_equals_recalibrated_subnet_accuracy(supernet: Job) -> None:
     """What is extracted, recalibrated and measured by hand."""
     score, halved = scored_by(supernet, kind="inherited", recalibrate=2)
     assert supernet.supernet is not None
@@ -63,7 +63,7 @@ def test_inherited_scores(supernet: Job) -> None:
     assert len(different) > 30
 
 
-def test_scores_do_not_depend_on_what_was_scored_before(supernet: Job) -> None:
+def test_scores_do_not_depend_on_scoring_order(supernet: Job) -> None:
     architectures = list(supernet.space.enumerate())[::7]
     for kind in ("inherited", "training", "proxies"):
         one, other = (scored_by(supernet, kind=kind)[0] for _ in range(2))
@@ -72,7 +72,7 @@ def test_scores_do_not_depend_on_what_was_scored_before(supernet: Job) -> None:
         assert before == after[::-1], kind
 
 
-def test_fewer_images_are_of_all_classes(supernet: Job) -> None:
+def test_limited_scoring_images_cover_all_classes(supernet: Job) -> None:
     held_out = supernet.data.halves()[1]
     order = held_out.labels.argsort(stable=True)
     assert held_out.labels[order][:10].unique().numel() < 10
@@ -84,7 +84,7 @@ def test_fewer_images_are_of_all_classes(supernet: Job) -> None:
     assert found._scoring_work.job(supernet.space).data.held_out.labels.tolist() == list(range(10))
 
 
-def test_training_is_the_strategy_train(supernet: Job) -> None:
+def test_training_score_equals_train_strategy_result(supernet: Job) -> None:
     fresh = replace(supernet, weights=None, supernet=None)
     fresh = replace(fresh, phase=fresh.phase.model_copy(update={"training": Training(epochs=4, batch=16)}))
     score, halved = scored_by(fresh, kind="training")
@@ -102,7 +102,7 @@ def test_training_is_the_strategy_train(supernet: Job) -> None:
     assert len(set(found.values())) == 9
 
 
-def test_proxies_are_those_of_the_scorer(supernet: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_scores_equal_archir_scorer(supernet: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("naswot", "synflow")
     phase = supernet.phase.model_copy(update={"training": Training(batch=50)})
     score, halved = scored_by(replace(supernet, phase=phase), kind="proxies", proxies=list(names))
@@ -138,7 +138,7 @@ def tried(space: Space, count: int) -> list[Trial]:
 
 
 @pytest.mark.parametrize("trials", with_soak([120, 200], [120]))
-def test_a_predictor_ranks_what_it_has_not_seen(trials: int) -> None:
+def test_predictor_ranks_unseen_architectures(trials: int) -> None:
     space = archir.loads(ADDITIVE)
     known = tried(space, 60)
     options = {"scorer": {"kind": "predictor"}, "trials": trials, "batch": 60}

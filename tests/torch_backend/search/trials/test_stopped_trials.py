@@ -29,7 +29,7 @@ from tests.torch_backend.search.trials.test_scoring import scored_by
 from tests.torch_backend.tried import COUNTS, QUICK, RECIPE, SHORT, job, recipe, trials_of
 
 
-def test_the_executor_of_the_command_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_line_executor_overrides_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whom a recipe names need not be there; and what is not there is said before anything is trained."""
     monkeypatch.setenv(*QUICK)
     text = SHORT.replace("[phase.options]", '[phase.options]\nexecutor = "nowhere"')
@@ -48,7 +48,7 @@ def test_the_executor_of_the_command_comes_first(tmp_path: Path, monkeypatch: py
     assert "A2601" in done.output
 
 
-def test_workers_leave_signals_as_they_are(supernet: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scoring_keeps_worker_signal_handlers(supernet: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C reaches workers, too; what is under way there is the driver's to give up."""
     score, _ = scored_by(replace(supernet, weights=None, supernet=None), kind="training")
     seen = []
@@ -67,7 +67,7 @@ def test_workers_leave_signals_as_they_are(supernet: Job, monkeypatch: pytest.Mo
     assert seen == [signal.SIG_IGN]
 
 
-def test_a_candidate_in_training_is_given_up_when_somebody_stops_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_abandons_candidate_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
     one = job("random", {"scorer": {"kind": "training"}, "trials": 6})
     phase = create_strategy(one)
     assert isinstance(phase, TrialStrategy)
@@ -103,7 +103,7 @@ class Stopping:
 
 
 @pytest.mark.parametrize("name", with_soak([JOURNAL, "phases/plane/checkpoint-2.safetensors"], [JOURNAL]))
-def test_what_is_lost_is_tried_again(name: str, run: Run, tmp_path: Path) -> None:
+def test_search_after_lost_trials_equals_undamaged_one(name: str, run: Run, tmp_path: Path) -> None:
     """Of a checkpoint that is older than the journal, nothing: its trials are there."""
     path, torch = recipe(tmp_path), backends.get("torch")
     with pytest.raises(Interrupted):
@@ -126,7 +126,7 @@ def test_what_is_lost_is_tried_again(name: str, run: Run, tmp_path: Path) -> Non
         assert found.content(file_name) == run.content(file_name)
 
 
-def test_a_space_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_loads_space_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made_of = []
 
     def counted(path: str, folder: Path, parameters: Mapping[str, Any]) -> Space:

@@ -68,7 +68,7 @@ def written(folder: Path, recipe: str = RECIPE, mapping: str = MAPPING) -> Path:
     return path
 
 
-def test_a_search_in_a_table(tmp_path: Path) -> None:
+def test_table_search_scores_equal_table_rows(tmp_path: Path) -> None:
     path = written(tmp_path)
     summary = archir.run(path, tmp_path / "run")
     table = archir.results(tmp_path / "published" / "table.csv", elastic())
@@ -122,7 +122,7 @@ def test_rows_that_are_missing_are_failed_trials(tmp_path: Path) -> None:
         ('[evaluate]\ntable = "../published/table.csv"', "", "A2210"),
     ],
 )
-def test_mistakes_are_found_before_anything_is_scored(before: str, after: str, code: str, tmp_path: Path) -> None:
+def test_rejects_wrong_table_or_scorer_before_scoring(before: str, after: str, code: str, tmp_path: Path) -> None:
     assert before in RECIPE
     path = written(tmp_path, RECIPE.replace(before, after))
     with pytest.raises(ArchError, match=code):
@@ -138,7 +138,7 @@ def test_mistakes_are_found_before_anything_is_scored(before: str, after: str, c
         ),
     ],
 )
-def test_a_table_that_nobody_uses_or_has(recipe: str, tmp_path: Path) -> None:
+def test_rejects_unused_or_missing_table(recipe: str, tmp_path: Path) -> None:
     with pytest.raises(ArchError, match="A2253"):
         archir.run(written(tmp_path, recipe), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -35,14 +35,14 @@ def test_every_trial_is_in_the_journal_once(run: Run) -> None:
             assert space.canonical(space.architecture(trial.architecture)) == trial.hash
 
 
-def test_conditional_choices_are_there_where_they_mean_something(run: Run) -> None:
+def test_conditional_choices_appear_only_when_active(run: Run) -> None:
     found = [trial.architecture for trial in run.phase("evolve").trials()]
     assert {one["op"] for one in found} == {"skip", "pool", "conv"}
     for one in found:
         assert ("op.conv.inner" in one) == (one["op"] == "conv"), one
 
 
-def test_generations_are_bred_of_the_best(run: Run) -> None:
+def test_later_generations_descend_from_best_parents(run: Run) -> None:
     """Every candidate of a later generation that is not a draw is near one of the parents, which were the best."""
     trials = run.phase("evolve").trials()
     rows = run.phase("evolve").rows()
@@ -60,7 +60,7 @@ def test_halving_gives_the_best_half_the_double_budget(run: Run) -> None:
     assert [trial.scores for trial in second] != [trial.scores for trial in best]
 
 
-def test_finalists_are_the_best_of_before(run: Run) -> None:
+def test_finalists_are_best_earlier_trials(run: Run) -> None:
     before = sorted(trials_of(run, "evolve"), key=lambda trial: -float(trial.scores["accuracy"] or 0))[:3]
     assert [trial.hash for trial in trials_of(run, "finals")] == [trial.hash for trial in before]
 
@@ -76,7 +76,7 @@ def test_outcomes_are_the_best_trials(run: Run) -> None:
     assert run.content("phases/retrain/architecture.json") == run.content("best.json")
 
 
-def test_the_front_is_a_table_a_picture_and_files(run: Run, said: tuple[Path, str]) -> None:
+def test_front_is_nondominated_and_written_as_json_svg_and_files(run: Run, said: tuple[Path, str]) -> None:
     front = json.loads(run.content("phases/plane/front.json"))
     assert front["objectives"] == ["accuracy:max", "macs:min"]
     space = elastic()
@@ -119,7 +119,7 @@ def test_bounds_of_a_phase_hold(run: Run) -> None:
     assert max(sizes["plane"]) <= 600 < max(sizes["evolve"])
 
 
-def test_the_summary(run: Run) -> None:
+def test_summary_lists_phases_trials_and_front(run: Run) -> None:
     summary = json.loads(run.content("summary.json"))
     assert list(summary["phases"]) == list(PHASES)
     for name, count in COUNTS.items():
@@ -129,13 +129,13 @@ def test_the_summary(run: Run) -> None:
     assert summary["onnx"]["relative"] < 1e-4
 
 
-def test_runs_lists_it(run: Run) -> None:
+def test_runs_command_lists_finished_run(run: Run) -> None:
     done = CliRunner().invoke(main, ["runs", str(run.folder), "--json"], catch_exceptions=False)
     (row,) = json.loads(done.stdout)
     assert (row["state"], row["phase"]) == ("finished", "retrain")
 
 
-def test_the_report_begins_with_the_result_and_lists_what_was_tried(run: Run) -> None:
+def test_report_starts_with_result_and_lists_trials(run: Run) -> None:
     text = run.content("report.html").decode()
     first = re.search(r'<section id="result">.*?</section>', text, re.DOTALL)
     assert first is not None
@@ -149,7 +149,7 @@ def test_the_report_begins_with_the_result_and_lists_what_was_tried(run: Run) ->
         assert f"archir train --trial run {phase}:0 -o {phase}-0" in table[0]
 
 
-def test_trials_give_scores_that_add_up(run: Run) -> None:
+def test_additive_scores_are_fitted_to_trials(run: Run) -> None:
     """A model of them, which says how well it orders what it has not seen; of losses, less is better."""
     space = elastic()
     tried = [one for one in run.phase("evolve").trials() if one.scores.get("accuracy") is not None]

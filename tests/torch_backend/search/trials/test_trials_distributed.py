@@ -85,7 +85,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_both_processes_have_the_same(folder: Path) -> None:
+def test_both_processes_have_equal_weights_and_architectures(folder: Path) -> None:
     for phase in PHASES:
         weights = [load_file(folder / f"{phase}-{rank}.safetensors") for rank in range(PROCESSES)]
         assert weights[0].keys() == weights[1].keys()
@@ -95,7 +95,7 @@ def test_both_processes_have_the_same(folder: Path) -> None:
         assert (labels[0] is None) == (phase == "supernet")
 
 
-def test_they_train_the_supernet_that_one_with_the_doubled_batch_does(folder: Path, tmp_path: Path) -> None:
+def test_supernet_of_two_processes_equals_one_with_doubled_batch(folder: Path, tmp_path: Path) -> None:
     path = recipe(tmp_path, SUPERNET)
     backends.get("torch").search(path, tmp_path / "one", overrides={"supernet.training.batch": "64"}, device="cpu")
     one, two = (run / "phases/supernet/weights.safetensors" for run in (tmp_path / "one", folder / "run"))
@@ -104,7 +104,7 @@ def test_they_train_the_supernet_that_one_with_the_doubled_batch_does(folder: Pa
         torch.testing.assert_close(found[name], tensor, rtol=1e-3, atol=1e-4, msg=lambda text, n=name: f"{n}: {text}")
 
 
-def test_they_try_what_one_does_to_the_bit(folder: Path) -> None:
+def test_trials_of_two_processes_equal_single_process_trials(folder: Path) -> None:
     """What two processes began, one ends: from the same supernet it comes to the same trials, with the same scores."""
     half = len(trials_of(Run.open(folder / "stopped"), "evolve"))
     assert 8 <= half < 26
@@ -116,7 +116,7 @@ def test_they_try_what_one_does_to_the_bit(folder: Path) -> None:
         assert together == alone
 
 
-def test_each_of_them_scores(folder: Path) -> None:
+def test_both_processes_score_candidates(folder: Path) -> None:
     """Candidates go round, from one process to the next."""
     for phase, count in TRIED:
         workers = [trial.worker for trial in Run.open(folder / "run").phase(phase).trials()]

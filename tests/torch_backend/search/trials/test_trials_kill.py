@@ -117,11 +117,11 @@ def kills(whole: Path, folder: Path, count: int, seed: int) -> int:
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_killed_at_twenty_moments(whole: Path, tmp_path: Path) -> None:
+def test_trials_survive_twenty_driver_kills(whole: Path, tmp_path: Path) -> None:
     assert kills(whole, tmp_path / "run", 20, seed=1) >= 12
 
 
-def test_interrupted_in_the_middle_of_a_generation(whole: Path, tmp_path: Path) -> None:
+def test_interrupted_generation_resumes_without_repeating_trials(whole: Path, tmp_path: Path) -> None:
     """What was tried is kept, and not tried again."""
     path, folder = whole.parent / "recipe.toml", tmp_path / "run"
     driver = Driver(path, folder)
@@ -178,14 +178,14 @@ def disturbed(name: str, whole: Path, folder: Path, worker: int, driver: int) ->
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", with_soak(["processes:2", "ray"], []))
-def test_a_worker_is_killed_and_then_the_driver(name: str, whole: Path, tmp_path: Path) -> None:
+def test_trials_survive_kill_of_worker_and_driver(name: str, whole: Path, tmp_path: Path) -> None:
     disturbed(name, whole, tmp_path / "run", 3, 12)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", ["processes:2", "ray"])
-def test_a_driver_is_killed_at_twenty_moments(name: str, whole: Path, tmp_path: Path) -> None:
+def test_parallel_trials_survive_twenty_driver_kills(name: str, whole: Path, tmp_path: Path) -> None:
     """Each of the drivers has one trial or more to itself, and loses a worker on the way if there is time."""
     draw, folder, path = random.Random(2), tmp_path / "run", recipe(tmp_path / "recipe", by(name))
     killed, marks = 0, []

@@ -10,7 +10,7 @@ from archir import backends
 from archir.diagnostics.errors import ArchError
 
 
-def test_installed_packages_are_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entry_points_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def found(*, group: str) -> list[EntryPoint]:

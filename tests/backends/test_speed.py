@@ -80,7 +80,7 @@ def handmade(path: Path, kind: int, shape: list[Any]) -> Path:
 
 
 @given(st.lists(st.integers(1, 10**12), min_size=2, max_size=200))
-def test_percentiles(times: list[int]) -> None:
+def test_latency_statistics_equal_those_of_statistics_module(times: list[int]) -> None:
     latency = Latency.of(times)
     cuts = statistics.quantiles(times, n=100, method="inclusive")
     for percent in (1, 50, 90, 99):
@@ -96,7 +96,7 @@ def test_throughput_counts_samples() -> None:
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=50), st.integers(0, 5000))
-def test_runs_are_timed_one_by_one_until_the_time_is_over(lasting: list[int], ns: int) -> None:
+def test_runs_are_timed_singly_until_time_is_over(lasting: list[int], ns: int) -> None:
     """The clock goes on by what a run lasts, and by one at each look before a run."""
     now, runs = 0, 0
 
@@ -158,7 +158,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return FakeProcess.log
 
 
-def test_processes_take_turns(log: list[str]) -> None:
+def test_subjects_are_measured_in_alternating_rounds(log: list[str]) -> None:
     found, left_out, machine = turns.measure(tasks("a", "bad", "b", "late"), 1.0, without_progress)
     assert [one.subject.name for one in found] == ["a", "b"]
     assert left_out == [LeftOut(Subject("bad", "torch", 1), "no"), LeftOut(Subject("late", "torch", 1), "too late")]
@@ -167,7 +167,7 @@ def test_processes_take_turns(log: list[str]) -> None:
     assert log == ["start a", "start bad", "start b", "start late", *rounds, *["end late", "end b", "end bad", "end a"]]
 
 
-def test_there_are_not_too_many_processes_at_once(log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_concurrent_processes_is_limited(log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "MAX_PROCESSES", 2)
     found, _, _ = turns.measure(tasks("a", "b", "c"), 1.0, without_progress)
     assert [one.subject.name for one in found] == ["a", "b", "c"]
@@ -175,20 +175,20 @@ def test_there_are_not_too_many_processes_at_once(log: list[str], monkeypatch: p
 
 
 @pytest.mark.parametrize("name", ["bad", "late"])
-def test_what_is_asked_for_is_not_left_out(name: str, log: list[str]) -> None:
+def test_failure_of_requested_subject_is_an_error(name: str, log: list[str]) -> None:
     with pytest.raises(ArchError, match="A1508"):
         turns.measure(tasks("a", name, needed=True), 1.0, without_progress)
     assert sorted(log[-2:]) == sorted(["end a", f"end {name}"])
 
 
-def test_a_process_that_ends_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exit_of_measuring_process_becomes_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
     program = "import sys; print('its last words', file=sys.stderr); sys.exit(3)"
     monkeypatch.setattr(turns, "COMMAND", ("-c", program))
     with pytest.raises(ArchError, match=r"A1508.*`a` on torch, batch 1: .* ended with 3: its last words"):
         turns.measure(tasks("a", needed=True), 1.0, without_progress)
 
 
-def test_what_a_backend_raises_is_a_diagnostic() -> None:
+def test_backend_exception_becomes_diagnostic() -> None:
     with pytest.raises(ArchError, match="A0903"):
         turns.measure([Task(Subject("x", "y", 1), Path("x"), "nonsense", {}, True)], 1.0, without_progress)
     with pytest.raises(ArchError, match=r"A1508.*TypeError"):
@@ -199,7 +199,7 @@ def test_what_a_backend_raises_is_a_diagnostic() -> None:
 
 
 @LINUX
-def test_the_peak_of_a_process_is_its_own() -> None:
+def test_peak_memory_excludes_parent_process_and_resets() -> None:
     program = (
         "from archir.backends.speed import process as memory\n"
         "before = memory.resident()\n"
@@ -222,7 +222,7 @@ def test_the_peak_of_a_process_is_its_own() -> None:
     assert block[-1] == 1
 
 
-def test_systems_that_do_not_tell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_memory_is_none_without_proc_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(memory, "_STATUS", tmp_path / "missing")
     monkeypatch.setattr(memory, "_RESET", tmp_path / "missing" / "missing")
     memory.reset_peak()
@@ -231,7 +231,7 @@ def test_systems_that_do_not_tell(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 @LINUX
 @pytest.mark.parametrize("on", with_soak(["torch", "onnxruntime-cpu"], ["onnxruntime-cpu"]))
-def test_memory_is_that_of_the_network(on: str) -> None:
+def test_measured_memory_is_that_of_the_network(on: str) -> None:
     """A map of 3,000 features onto as many has 36 MB of weights."""
     text = "net n(width) { input x: f32[width]\noutput y = x |> linear(width) }"
     graphs = {str(width): archir.loads(text, width=width).graph for width in (30, 3000)}
@@ -243,7 +243,7 @@ def test_memory_is_that_of_the_network(on: str) -> None:
 # the command
 
 
-def test_networks_are_measured(folder: Path) -> None:
+def test_bench_measures_program_and_onnx_file(folder: Path) -> None:
     arch, model = folder / "tiny.arch", folder / "tiny.onnx"
     svg = folder / "out.svg"
     done = run(arch, model, "--batch", "2", "--on", "torch", "--on", "onnxruntime-cpu", "--json", "--picture", svg)
@@ -264,7 +264,7 @@ def test_networks_are_measured(folder: Path) -> None:
     assert len(list(ElementTree.parse(svg).iter(f"{SVG}g"))) == 3
 
 
-def test_every_batch_on_everything_is_measured_once(folder: Path, log: list[str]) -> None:
+def test_each_batch_and_backend_is_measured_once(folder: Path, log: list[str]) -> None:
     twice = ["torch", "onnxruntime-cpu", "torch"]
     networks = {"tiny.arch": archir.load(folder / "tiny.arch").graph, "tiny.onnx": folder / "tiny.onnx"}
     found = archir.measure(networks, on=twice, batches=[2, 1, 2]).measurements
@@ -275,7 +275,7 @@ def test_every_batch_on_everything_is_measured_once(folder: Path, log: list[str]
     ]
 
 
-def test_what_is_shown(folder: Path) -> None:
+def test_bench_prints_table_of_percentiles_and_throughput(folder: Path) -> None:
     done = run(folder / "space.arch", "--seed", "1", "--on", "onnxruntime-cpu", "--picture", folder / "out.svg")
     assert re.search(r"^ *on +p50 +p90 +p99 +min +iqr +per s +MB *$", done.stdout, re.MULTILINE)
     assert re.search(r"^ *onnxruntime-cpu( +[\d.,]+){7} *$", done.stdout, re.MULTILINE)
@@ -283,7 +283,7 @@ def test_what_is_shown(folder: Path) -> None:
     assert f"wrote {folder / 'out.svg'}" in " ".join(done.stdout.split())
 
 
-def test_what_is_not_there_is_left_out(folder: Path) -> None:
+def test_unavailable_backends_are_left_out_with_reason(folder: Path) -> None:
     fixed = handmade(folder / "fixed.onnx", TensorProto.FLOAT, [1, 3])
     done = run(fixed, "--batch", "1", "--batch", "2")
     assert len(re.findall(r"^ *onnxruntime-cpu ", done.stdout, re.MULTILINE)) == 1
@@ -295,7 +295,7 @@ def test_what_is_not_there_is_left_out(folder: Path) -> None:
         assert "left out: onnxruntime-cuda, tensorrt: no NVIDIA GPU is seen here" in done.stderr
 
 
-def test_what_cannot_be_measured(folder: Path) -> None:
+def test_bench_rejects_subjects_it_cannot_measure(folder: Path) -> None:
     def complaint(*arguments: str | Path) -> str:
         return run(*arguments, code=1).stderr
 
@@ -318,7 +318,7 @@ def test_what_cannot_be_measured(folder: Path) -> None:
     assert "A0914" in complaint(model, "--on", "onnxruntime-cpu", "--on", "tensorrt")
 
 
-def test_models_that_cannot_be_run(folder: Path) -> None:
+def test_onnx_runner_rejects_models_it_cannot_feed(folder: Path) -> None:
     """What their processes answer with."""
 
     def refused(path: Path) -> str:
@@ -334,7 +334,7 @@ def test_models_that_cannot_be_run(folder: Path) -> None:
     )
 
 
-def test_models_of_other_types(folder: Path) -> None:
+def test_onnx_runner_accepts_integer_and_half_inputs(folder: Path) -> None:
     """They are told apart where their inputs are drawn."""
     for kind in (TensorProto.UINT8, TensorProto.INT64, TensorProto.FLOAT16):
         model = handmade(folder / "copy.onnx", kind, ["batch", 3])
@@ -375,7 +375,7 @@ def waited(condition: Callable[[], bool]) -> bool:
 
 @LINUX
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_no_process_is_left_behind(number: signal.Signals, folder: Path) -> None:
+def test_interrupted_bench_leaves_no_child_process(number: signal.Signals, folder: Path) -> None:
     options = ["--on", "onnxruntime-cpu", "--threads", "1", "--seconds", "10", "--batch", "1", "--batch", "2"]
     process = subprocess.Popen(
         [sys.executable, "-m", "archir", "bench", str(folder / "tiny.onnx"), *options],
@@ -410,7 +410,7 @@ def speeds_of(*medians: float) -> Speeds:
 
 
 @pytest.mark.parametrize("medians", [(1e6,), (1e6, 3e6), (2e3, 5e7, 1e9), (1e3, 1e11)])
-def test_the_picture_shows_each_subject(medians: tuple[float, ...]) -> None:
+def test_picture_has_a_row_for_each_subject(medians: tuple[float, ...]) -> None:
     drawn = ElementTree.fromstring(picture(speeds := speeds_of(*medians)))
     rows = list(drawn.iter(f"{SVG}g"))
     texts = [one.text or "" for one in drawn.iter(f"{SVG}text")]
@@ -429,7 +429,7 @@ def test_the_picture_shows_each_subject(medians: tuple[float, ...]) -> None:
 @example(100.0, 100.00000000000001)
 @example(99.99999999999999, 1e5)
 @given(st.floats(1e2, 1e11), st.floats(1, 1e5))
-def test_axes_hold_what_they_show(least: float, times: float) -> None:
+def test_axis_contains_all_values_and_ticks(least: float, times: float) -> None:
     shown = axis(least, least * times)
     marks, x = [tick for tick, _ in shown.ticks], shown.at
     assert 2 <= len(marks) <= 13
@@ -451,7 +451,7 @@ def test_times_are_shown_with_four_digits(ns: float, text: str) -> None:
     assert format_milliseconds(ns) == text
 
 
-def test_watchers_see_every_turn(folder: Path) -> None:
+def test_progress_callback_sees_every_round(folder: Path) -> None:
     seen: list[tuple[int, str]] = []
 
     def watch(items: Iterable[Any], total: int, what: str) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Every diagnostic has a stable code and a page, and the page's examples are right about it."""
+"""Every diagnostic has a stable code and a page whose examples are correct."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def test_every_code_has_a_page_and_every_page_a_code() -> None:
     assert all(title(code) for code in codes())
 
 
-def test_every_code_of_the_language_is_in_a_golden_message() -> None:
+def test_every_language_code_has_golden_message_or_example() -> None:
     said = {code for file in (GOLDEN / "wrong").glob("*.txt") for code in re.findall(r"\[(A\d{4})\]", file.read_text())}
     shown = said | {code for code in codes() if examples(code)}
     assert {code for code in codes() if code < "A07" or "A08" <= code < "A09"} - ALONE <= shown
 
 
 @pytest.mark.parametrize("code", [code for code in codes() if examples(code) and code not in WARNINGS])
-def test_the_examples_are_right(code: str) -> None:
+def test_page_examples_fail_and_pass_as_stated(code: str) -> None:
     wrong, right = examples(code)
     with pytest.raises(ArchError) as caught:
         elaborate(wrong, "wrong.arch", folder=WRONG)
@@ -55,7 +55,7 @@ def test_an_unknown_code_is_a_diagnostic() -> None:
         page("A0491")
 
 
-def test_places_lie_in_the_file() -> None:
+def test_diagnostic_spans_lie_within_the_file() -> None:
     for path in sorted(Path(WRONG).glob("*.arch")):
         with pytest.raises(ArchError) as caught:
             elaborate(path.read_text(), path.name, folder=WRONG)

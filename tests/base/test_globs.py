@@ -21,18 +21,18 @@ from archir.utils.globs import matches
         ("[ab]", "a", False), ("[ab]", "[ab]", True), ("?", "a", False), ("stem.*", "stem\n.x", False),
     ],
 )  # fmt: skip
-def test_examples(pattern: str, text: str, right: bool) -> None:
+def test_glob_matches_examples(pattern: str, text: str, right: bool) -> None:
     assert matches(pattern, text) is right
 
 
 @given(st.text("ab*[.", max_size=12), st.text("ab[.", max_size=14))
-def test_as_regular_expressions_have_it(pattern: str, text: str) -> None:
+def test_glob_equals_regular_expression(pattern: str, text: str) -> None:
     expression = ".*".join(map(re.escape, pattern.split("*")))
     assert matches(pattern, text) == bool(re.fullmatch(expression, text, re.DOTALL))
 
 
 @pytest.mark.timeout(20)
-def test_many_stars() -> None:
+def test_many_stars_take_no_exponential_time() -> None:
     """A regular expression takes 2^25 steps for the first, and more than anybody waits for the others."""
     for stars in (25, 1000, 100_000):
         assert not matches("a*" * stars + "b", "a" * (2 * stars))

@@ -1,4 +1,4 @@
-"""Processes that are started by others end with them, whatever they are at, and however those end."""
+"""Child processes end when their parent is killed, whatever they are doing."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def busy(process: int) -> float:
 
 
 @pytest.mark.parametrize("kind", ["spins", "loads"])
-def test_killed(kind: str, tmp_path: Path) -> None:
+def test_child_process_ends_when_parent_is_killed(kind: str, tmp_path: Path) -> None:
     """In the midst of work, in Python and where libraries compute."""
     verifies = ["-c", VERIFIES.format(str(slow(tmp_path / "slow.onnx")))] if kind == "loads" else []
     command = verifies or ["-c", STARTS, "go", "-c", SPINS]

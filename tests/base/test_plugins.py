@@ -1,4 +1,4 @@
-"""Plugins are found, imported when they are named and not otherwise, and what is wrong with them has a place."""
+"""Plugins are imported only when named, and their errors have a place in the source."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def run(*arguments: str) -> tuple[int, str]:
 @pytest.mark.parametrize("where", [".", "beside"])
 @pytest.mark.parametrize("flag", [["--plugin", "fourfold"], ["--plugin=fourfold"]])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_flag_anywhere_loads_a_module(folder: Path, where: str, flag: list[str], first: bool) -> None:
+def test_plugin_flag_before_or_after_command_loads_module(
+    folder: Path, where: str, flag: list[str], first: bool
+) -> None:
     """In the current folder, and beside the program."""
     (folder / where).mkdir(exist_ok=True)
     (folder / where / "fourfold.py").write_text(OPERATION)
@@ -62,13 +64,13 @@ def test_a_flag_anywhere_loads_a_module(folder: Path, where: str, flag: list[str
     assert loading.loaded().keys() == {"fourfold"}
 
 
-def test_a_flag_without_a_module(folder: Path) -> None:
+def test_plugin_flag_requires_a_module(folder: Path) -> None:
     code, said = run("explain", "A0101", "--plugin")
     assert (code, "Option '--plugin' requires an argument" in said) == (2, True)
     assert "A3101" in run("explain", "--plugin", "A0101")[1]
 
 
-def test_nothing_is_imported_that_nobody_named(folder: Path) -> None:
+def test_unnamed_plugin_is_suggested_but_not_imported(folder: Path) -> None:
     (folder / "fourfold.py").write_text(OPERATION)
     (folder / "net.arch").write_text(PROGRAM)
     code, said = run("check", "net.arch")
@@ -95,7 +97,7 @@ def test_nothing_is_imported_that_nobody_named(folder: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_has_a_place(folder: Path, text: str, said: str) -> None:
+def test_plugin_errors_point_into_plugin_source(folder: Path, text: str, said: str) -> None:
     (folder / "mine.py").write_text(text)
     (folder / "net.arch").write_text(PROGRAM)
     code, found = run("check", "net.arch", "--plugin", "mine")
@@ -117,7 +119,7 @@ def test_what_is_wrong_has_a_place(folder: Path, text: str, said: str) -> None:
         ("json", "[A3104]: several modules are named `json`"),
     ],
 )
-def test_what_is_no_plugin(folder: Path, name: str, said: str) -> None:
+def test_rejects_names_that_are_no_plugin_module(folder: Path, name: str, said: str) -> None:
     (folder / "mine.py").write_text(OPERATION)
     (folder / "json.py").write_text(OPERATION)
     code, found = run("explain", "A0101", "--plugin", name)
@@ -126,7 +128,7 @@ def test_what_is_no_plugin(folder: Path, name: str, said: str) -> None:
     assert "quadruple" not in OPS
 
 
-def test_a_failure_of_a_plugin_is_its_own(folder: Path) -> None:
+def test_exception_in_plugin_is_reported_as_plugin_failure(folder: Path) -> None:
     """No exception of a plugin is a bug of archir's."""
     wrong = OPERATION + "\n    def kernels(self, *operands):\n        raise RuntimeError('no table')\n"
     (folder / "fourfold.py").write_text(wrong)
@@ -136,7 +138,7 @@ def test_a_failure_of_a_plugin_is_its_own(folder: Path) -> None:
     assert "fourfold.py:13:9: error[A3106]: the plugin `fourfold` failed: RuntimeError: no table" in said
 
 
-def test_entry_points_are_loaded_when_a_name_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_name_loads_entry_point_plugins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in {"fourfold": OPERATION, "broken": "import not_there_at_all\n"}.items():
         (folder / f"{name}.py").write_text(text)
         (folder / f"{name}-1.0.dist-info").mkdir()
@@ -153,7 +155,7 @@ def test_entry_points_are_loaded_when_a_name_is_missing(folder: Path, monkeypatc
     assert "cannot be imported: `broken`" in run("check", "net.arch")[1]
 
 
-def test_who_registers_a_name_may_do_so_again() -> None:
+def test_registry_accepts_same_object_twice_but_not_another() -> None:
     registry: Registry[str, object] = Registry("thing", "things")
 
     def one() -> None:

@@ -1,4 +1,4 @@
-"""What comes from outside commands no terminal: it is spelled out, whichever command prints it, and is not markup."""
+"""Untrusted text is escaped before every command prints it and is never read as markup."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def said(arguments: Sequence[str], input: str | None = None) -> str:
 
 
 @given(st.text())
-def test_what_does_not_print_is_spelled_out(text: str) -> None:
+def test_unprintable_characters_are_escaped(text: str) -> None:
     shown = escape_unprintable(text)
     assert harmless(shown)
     assert escape_unprintable(shown) == shown
@@ -61,19 +61,19 @@ def test_what_does_not_print_is_spelled_out(text: str) -> None:
     shown.encode()  # no half of a pair is left
 
 
-def test_as_it_looks() -> None:
+def test_escape_sequences_of_unprintable_characters_are_readable() -> None:
     assert escape_unprintable("a\tb\n\x1b[31m\u202e\ud800 é \U0001f600") == "a\tb\n\\x1b[31m\\u202e\\ud800 é \U0001f600"
     assert escape_unprintable("wide\u3000and narrow\u202fblanks") == "wide\u3000and narrow\u202fblanks"
 
 
-def test_diagnostics() -> None:
+def test_diagnostics_escape_control_characters() -> None:
     source = Source(f"a{EVIL}.arch", f"net {EVIL} {{")
     span = Span(source, 4, 6)
     assert harmless(str(fail("A0101", EVIL, span, EVIL)))
     assert harmless(str(Diagnostic("A0101", EVIL, span, EVIL, (Note(EVIL, span), Note(EVIL)))))
 
 
-def test_tables_hold_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_cells_are_escaped_and_not_markup(capsys: pytest.CaptureFixture[str]) -> None:
     table(MARKUP, [MARKUP, EVIL], [[MARKUP, EVIL], ["[/]", "[red]"]])
     shown = capsys.readouterr().out
     assert harmless(shown)
@@ -84,7 +84,7 @@ def test_tables_hold_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert harmless(out.getvalue())
 
 
-def test_there_is_one_way_to_print() -> None:
+def test_cli_prints_only_through_output_module() -> None:
     """Commands print through `archir.cli.output` alone."""
     for path in (ROOT / "archir" / "cli").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -95,7 +95,7 @@ def test_there_is_one_way_to_print() -> None:
                 )
 
 
-def test_spaces_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_escape_file_names_labels_and_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     name = "\x1b[31m\u202e.arch"
     Path(name).write_text(NET)
@@ -120,7 +120,9 @@ def test_spaces_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     said(["runs", "\x1b[31m"])
 
 
-def test_what_is_asked_for_is_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_formatted_text_is_raw_in_pipes_but_escaped_on_terminals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Except on a terminal, where a file is no better than a message."""
     monkeypatch.chdir(tmp_path)
     evil = NET.replace("net small {", "net small {  # \x1b[31m \u202e")
@@ -133,7 +135,7 @@ def test_what_is_asked_for_is_as_it_is(tmp_path: Path, monkeypatch: pytest.Monke
     assert "\\x1b[31m" in said(["fmt", "-"], input=evil)
 
 
-def test_models_and_certificates(tmp_path: Path) -> None:
+def test_show_and_verify_escape_model_and_certificate_metadata(tmp_path: Path) -> None:
     graph = archir.loads(NET).graph
     module = TORCH.lower(graph).eval()
     path = tmp_path / "net.onnx"
@@ -160,7 +162,7 @@ def test_models_and_certificates(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("title", [EVIL, MARKUP, "[/red]", "\ud800", "a\nb"])
-def test_runs(title: str, tmp_path: Path) -> None:
+def test_runs_command_escapes_titles_and_file_names(title: str, tmp_path: Path) -> None:
     with Run.create(tmp_path / "run", title, {}, {}) as run:
         run.write({"\x1b[31m": ""})
         run.finish()

@@ -1,4 +1,4 @@
-"""Places in TOML: every key of every document is where it is said to be."""
+"""TOML reading: every key has a source position, overrides and writing keep the data."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def paths(value: Any, base: tuple[str | int, ...] = ()) -> list[tuple[str | int,
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_recipes(path: Path) -> None:
+def test_keys_of_recipes_have_positions(path: Path) -> None:
     assert_places_hold(parse_toml(path.read_text("utf-8"), path.name, "A2201"))
 
 
-def test_all_that_toml_can_write() -> None:
+def test_keys_in_all_toml_syntax_have_positions() -> None:
     text = '''# a comment = 1
 a.b."c d" = [1, [2, 3] , { x = 1, y.z = "}" },
   # ] a comment in a list
@@ -97,7 +97,7 @@ LINES = st.one_of(
 
 
 @given(st.lists(LINES, max_size=8))
-def test_random_documents(lines: list[str]) -> None:
+def test_keys_of_random_documents_have_positions(lines: list[str]) -> None:
     try:
         document = parse_toml("\n".join(lines), "x.toml", "A2201")
     except ArchError:
@@ -122,13 +122,13 @@ def test_random_documents(lines: list[str]) -> None:
     ],
     ids=range(11),
 )
-def test_what_is_none_is_refused_where_it_is(text: str, said: str) -> None:
+def test_rejects_invalid_or_oversized_toml_with_position(text: str, said: str) -> None:
     with pytest.raises(ArchError) as caught:
         parse_toml(text, "x.toml", "A2201")
     assert said in str(caught.value)
 
 
-def test_settings_that_replace_others() -> None:
+def test_overrides_replace_and_add_settings_with_positions() -> None:
     document = parse_toml('a = 1\n[[phase]]\nname = "one"\n[[phase]]\nname = "two"\nb.c = 2\n', "x.toml", "A2201")
     found = apply_overrides(document, {"a": "[1, 2]", "two.b.c": "text", "two.d.e": "'1'", "f": "1\ng = 2"}, "A1109")
     assert found.data["phase"] == [{"name": "one"}, {"name": "two", "b": {"c": "text"}, "d": {"e": "1"}}]
@@ -139,7 +139,7 @@ def test_settings_that_replace_others() -> None:
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.parent.name)
-def test_overrides_as_edits_of_the_text_give_their_data(path: Path) -> None:
+def test_edited_text_of_overrides_parses_to_overridden_data(path: Path) -> None:
     document = parse_toml(path.read_text("utf-8"), path.name, "A2201")
     first = next((str(one["name"]) for one in document.data.get("phase", ())), "")
     new = {"new": "1", "data.new": '"a"', f"{first}.new.a": "[1]", f"{first}.training.new": "2"}
@@ -161,14 +161,14 @@ def edited(document: Document) -> str:
     ("phase.b", "1", "--set:1:1: error[A1109]: `phase` is not a table"),
     ("a", '"\\u0007"', "--set:1:1: error[A1109]: this text has control characters"),
 ])  # fmt: skip
-def test_settings_that_cannot_replace_others(key: str, value: str, said: str) -> None:
+def test_rejects_overrides_of_non_tables_and_control_characters(key: str, value: str, said: str) -> None:
     document = parse_toml("a = 1\nphase = []\n", "x.toml", "A2201")
     with pytest.raises(ArchError) as caught:
         apply_overrides(document, {key: value}, "A1109")
     assert said in str(caught.value)
 
 
-def test_a_setting_of_a_list_is_told_its_names() -> None:
+def test_override_of_phase_list_gets_hint_with_phase_names() -> None:
     document = parse_toml('[[phase]]\nname = "one"\n[[phase]]\nname = "two"\n', "x.toml", "A2201")
     with pytest.raises(ArchError) as caught:
         apply_overrides(document, {"phase.two.b.c": "1"}, "A1109")
@@ -176,7 +176,7 @@ def test_a_setting_of_a_list_is_told_its_names() -> None:
     assert [one.hint for one in caught.value.diagnostics] == [hint]
 
 
-def test_what_is_written_has_sections() -> None:
+def test_dumped_toml_has_sections_and_inline_tables() -> None:
     data = {
         "phase": [{"name": "a", "options": {"trials": 3, "x y": [1.5, 2]}}, {"name": "b"}],
         "data": {"source": "digits"}, "title": 'a "b"', "empty": [], "seed": None,

@@ -1,4 +1,4 @@
-"""The command line, as a newcomer and as a program use it."""
+"""The archir command line: output, exit codes, JSON forms and error messages."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def test_every_command_has_help(command: str) -> None:
     assert len(text.splitlines()) > 5
 
 
-def test_the_list_of_commands_is_there() -> None:
+def test_help_lists_all_commands() -> None:
     text = run("--help").output
     assert all(command in text for command in _COMMANDS)
 
 
-def test_check() -> None:
+def test_check_prints_nodes_and_choices_of_net() -> None:
     assert "full_attention: 1,003 nodes, 15 choices: every architecture is well-formed" in run("check", SPACE).output
     data = json.loads(run("check", SPACE, "--json").output)
     assert data["nets"] == [{"file": SPACE, "net": "full_attention", "nodes": 1003, "choices": 15}]
 
 
-def test_check_reports_on_standard_error_and_exits_with_one(tmp_path: Path) -> None:
+def test_check_prints_errors_to_stderr_and_exits_with_one(tmp_path: Path) -> None:
     file = tmp_path / "bad.arch"
     file.write_text("net bad {\n    input x: f32[3]\n    output y = x |> linaer(3)\n}\n")
     result = run("check", str(file), code=1)
@@ -107,7 +107,7 @@ def test_more_work_allows_larger_graphs() -> None:
     assert "A0602]: this exceeds the work limit" in run("check", SPACE, "--max-work", "1000", code=1).stderr
 
 
-def test_a_command_that_was_called_wrongly_leaves_no_budget_behind() -> None:
+def test_command_usage_error_leaves_no_budget_behind() -> None:
     run("count", "examples/resnet50.arch", "one-too-many", code=2)
     run("diff", "examples/resnet50.arch", "examples/resnet50.arch", "-p", "no-value", code=2)
     assert current_budget().limit == float("inf")
@@ -182,7 +182,7 @@ def test_former_names_are_refused_with_the_current_one(line: str, hint: str) -> 
     ],
     ids=lambda arguments: " ".join(arguments[:1] + arguments[-1:]),
 )
-def test_where_nothing_can_be_written(arguments: list[str], tmp_path: Path) -> None:
+def test_rejects_output_path_below_a_file(arguments: list[str], tmp_path: Path) -> None:
     """Said at once, as a diagnostic."""
     (file := tmp_path / "file").write_text("kept")
     (tmp_path / "net.arch").write_text(TINY)
@@ -193,7 +193,7 @@ def test_where_nothing_can_be_written(arguments: list[str], tmp_path: Path) -> N
     assert file.read_text() == "kept"
 
 
-def test_count() -> None:
+def test_count_prints_exact_number_of_architectures() -> None:
     assert "4,747,561,509,943" in run("count", SPACE).output
     data = json.loads(run("count", SPACE, "--json").output)
     assert data["size"] == 7**15
@@ -206,7 +206,7 @@ def test_count() -> None:
     assert "1 of them have params < 9" in output
 
 
-def test_sample_and_cost(tmp_path: Path) -> None:
+def test_sampled_architecture_is_read_by_cost(tmp_path: Path) -> None:
     arch = tmp_path / "arch.json"
     run("sample", SPACE, "--seed", "3", "-p", "channels=80", "-o", str(arch))
     data = json.loads(run("cost", SPACE, "--arch", str(arch), "--json").output)
@@ -219,13 +219,13 @@ def test_sample_and_cost(tmp_path: Path) -> None:
     assert "13,654,656" in run("cost", SPACE).output
 
 
-def test_cost_adds_up() -> None:
+def test_cost_prints_published_resnet50_totals() -> None:
     table = run("cost", str(EXAMPLES / "resnet50.arch")).output
     assert "25,557,032" in table
     assert "4,089,184,256" in table
 
 
-def test_show_prints_what_can_be_read_back() -> None:
+def test_shown_graph_parses_back() -> None:
     text = run("show", SPACE, "-P", "fold,cse", "--verify").output
     graph = parse_graph(text)
     assert len(graph.decisions) == 15
@@ -233,7 +233,7 @@ def test_show_prints_what_can_be_read_back() -> None:
     assert "A0707" in run("show", SPACE, "-P", "flod", code=1).stderr
 
 
-def test_compile(tmp_path: Path) -> None:
+def test_compile_writes_torch_and_onnx(tmp_path: Path) -> None:
     assert "select" in run("compile", SPACE).output
     out = tmp_path / "net.py"
     assert "wrote" in run("compile", SPACE, "--seed", "0", "-p", "size=8", "--to", "torch", "-o", str(out)).output
@@ -249,7 +249,7 @@ def test_compile(tmp_path: Path) -> None:
     ("output", "beginning"),
     [("net.onnx", None), ("net.py", b'"""The net'), ("net.json", b"{"), ("net.ir", b"net "), ("net.txt", b"net ")],
 )
-def test_the_name_says_what_is_compiled(output: str, beginning: bytes | None, tmp_path: Path) -> None:
+def test_output_suffix_selects_compiled_format(output: str, beginning: bytes | None, tmp_path: Path) -> None:
     path, net = tmp_path / output, tmp_path / "n.arch"
     net.write_text("net n {\n    input x: f32[3]\n    output y = x |> linear(2)\n}\n")
     run("compile", str(net), *(["--to", "ir"] if output == "net.txt" else []), "-o", str(path))
@@ -270,12 +270,14 @@ def test_the_name_says_what_is_compiled(output: str, beginning: bytes | None, tm
         ("net.arch", ["--to", "ir"], "net.arch is the name of a program; that of this one ends in .ir"),
     ],
 )  # fmt: skip
-def test_names_that_do_not_say_what_is_compiled(output: str, options: list[str], text: str, tmp_path: Path) -> None:
+def test_compile_rejects_ambiguous_or_wrong_output_suffix(
+    output: str, options: list[str], text: str, tmp_path: Path
+) -> None:
     assert text in run("compile", NET, *options, "-o", str(tmp_path / output), code=2).stderr
     assert not list(tmp_path.iterdir())
 
 
-def test_train_and_export(tmp_path: Path) -> None:
+def test_trained_network_is_exported_by_command(tmp_path: Path) -> None:
     space = tmp_path / "net.arch"
     space.write_text(
         "net net(classes = 10) {\n input image: f32[1, 8, 8]\n"
@@ -318,7 +320,7 @@ def test_train_and_export(tmp_path: Path) -> None:
     assert "A1109" in run("train", str(space), "--epochs", "0", "-o", str(tmp_path / "none"), code=1).stderr
 
 
-def test_a_training_that_is_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_training_resumes_to_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from archir_torch.search.single import _NetworkTrainer
 
     space = tmp_path / "net.arch"
@@ -350,7 +352,7 @@ def test_a_training_that_is_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.
         ("archir.studies.run.run_study", "study study.toml -o out"),
     ],
 )
-def test_the_message_of_an_interruption_repeats_the_command(
+def test_interruption_message_repeats_the_command(
     work: str, line: str, places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(*_: object, **__: object) -> None:
@@ -365,7 +367,7 @@ def test_the_message_of_an_interruption_repeats_the_command(
     assert run(*words, code=130).stderr.endswith(f"it was stopped; resume it with `{shlex.join(['archir', *words])}`\n")
 
 
-def test_explain() -> None:
+def test_explain_prints_page_and_list_of_codes() -> None:
     assert run("explain", "a0401").output.startswith("# A0401: shapes do not fit")
     assert "A0601  too many nodes" in run("explain").output
     assert "A1201" in run("explain", "A9999", code=1).stderr
@@ -378,7 +380,7 @@ def test_doctor_finds_nothing_wrong_here() -> None:
     assert any(row["what"] == "torch" for row in json.loads(run("doctor", "--json").output))
 
 
-def test_doctor_knows_the_double_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_conflicting_onnxruntime_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archir.cli.doctor._version", lambda name: "1.0")
     trouble = [finding for finding in findings() if finding.problem]
     cure = "the second overwrote the first: pip uninstall -y onnxruntime onnxruntime-gpu, then install one of them"
@@ -387,11 +389,11 @@ def test_doctor_knows_the_double_install(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(shell: str) -> None:
+def test_completion_script_is_printed_for_each_shell(shell: str) -> None:
     assert "_ARCHIR_COMPLETE" in run("completion", shell).output
 
 
-def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
+def test_no_color_variable_disables_terminal_colors(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "archir", "check", str(tmp_path / "none.arch")],
         capture_output=True,
@@ -403,7 +405,7 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     assert "none.arch: No such file or directory" in done.stderr
 
 
-def test_what_the_system_refuses_is_a_diagnostic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operating_system_errors_become_diagnostics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     net = tmp_path / "net.arch"
     net.write_text("net n {\n    input x: f32[3]\n    output y = x |> relu\n}\n")
     refused = run("compile", str(net), "--to", "torch", "-o", str(net / "net.py"), code=1)
@@ -471,13 +473,13 @@ WITHOUT_EFFECT = [
 
 
 @pytest.mark.parametrize(("line", "said"), WITHOUT_EFFECT, ids=[line for line, _ in WITHOUT_EFFECT])
-def test_an_option_has_an_effect_or_is_refused(places: dict[str, str], line: str, said: str) -> None:
+def test_options_without_effect_are_rejected(places: dict[str, str], line: str, said: str) -> None:
     result = run(*(places.get(word, word) for word in line.split()), code=2)
     assert said in " ".join(result.stderr.split())
     assert not Path(places["out"]).exists()
 
 
-def test_ranges_without_an_end_are_not_shown() -> None:
+def test_command_documentation_shows_no_none_ranges() -> None:
     assert "None" not in (ROOT / "docs" / "commands.md").read_text("utf-8")
 
 
@@ -492,12 +494,12 @@ def test_ranges_without_an_end_are_not_shown() -> None:
         "train net.arch -o ",
     ],
 )
-def test_a_path_is_not_empty(places: dict[str, str], line: str) -> None:
+def test_empty_paths_are_rejected(places: dict[str, str], line: str) -> None:
     """The empty one is what an unset variable of a shell leaves, and not the folder in which archir runs."""
     assert "the path is empty" in run(*(places.get(word, word) for word in line.split(" ")), code=2).stderr
 
 
-def test_a_bound_holds_for_what_a_seed_draws(places: dict[str, str], tmp_path: Path) -> None:
+def test_seeded_cost_sample_keeps_where_bound(places: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "wide.arch").write_text(TINY.replace("relu |>", "conv(choose width(4, 8)) |>"))
     wide = str(tmp_path / "wide.arch")
     least = json.loads(run("cost", wide, "--json").stdout)["extremes"]["params"][0]
@@ -509,14 +511,14 @@ def test_a_bound_holds_for_what_a_seed_draws(places: dict[str, str], tmp_path: P
 @pytest.mark.parametrize(
     ("options", "wanted"), [([], "opset: "), (["--json"], '"opset"'), (["--format", "json"], '"opset"')]
 )
-def test_what_a_model_says_can_be_written(places: dict[str, str], options: list[str], wanted: str) -> None:
+def test_shown_model_facts_are_written_to_file(places: dict[str, str], options: list[str], wanted: str) -> None:
     shown = run("show", places["net.onnx"], *options).stdout
     assert wanted in shown
     assert "wrote" in run("show", places["net.onnx"], *options, "-o", places["out"]).stdout
     assert Path(places["out"]).read_text() == shown
 
 
-def test_one_is_not_many(tmp_path: Path) -> None:
+def test_counts_of_one_are_singular(tmp_path: Path) -> None:
     path = tmp_path / "one.arch"
     path.write_text("net n {\n input x: f32[4]\n a = choose a(1)\n output y = x\n}\n")
     for command, said in (("check", "1 node, 1 choice:"), ("count", "1 architecture, 1 choice")):
@@ -532,7 +534,7 @@ def test_one_is_not_many(tmp_path: Path) -> None:
         (120.0, 20, ", about 40 min left"), (1800.0, 5, ", about 2.5 h left"),
     ],
 )  # fmt: skip
-def test_how_long_training_will_take(seconds: float, epochs: int, text: str) -> None:
+def test_remaining_training_time_is_formatted(seconds: float, epochs: int, text: str) -> None:
     assert remaining(seconds, epochs) == text
 
 

@@ -1,4 +1,4 @@
-"""What `archir explain` says of operations, blocks, words and codes."""
+"""`archir explain`: pages of operations, blocks, keywords and diagnostic codes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(*arguments: str, code: int = 0) -> str:
 
 
 @pytest.mark.parametrize("name", with_soak([*KNOWN, *BLOCKS], FEW | FEW_BLOCKS))
-def test_every_page_has_an_example_that_is_right(name: str) -> None:
+def test_every_page_has_a_valid_formatted_example(name: str) -> None:
     text = explanation(name)
     called = name.rpartition(".")[2]
     (program,) = [found for found in re.findall(r"```arch\n(.*?)```", text, re.DOTALL) if "net example" in found]
@@ -56,7 +56,7 @@ def test_every_page_has_an_example_that_is_right(name: str) -> None:
         assert f" {cost.macs:,} multiply-accumulate" in text
 
 
-def test_the_page_of_an_operation() -> None:
+def test_operation_page_shows_signature_cost_and_lowering() -> None:
     text = run("conv")
     assert "conv(x, channels, kernel=3, stride=1" in text
     assert "- `kernel`: integer or list of integers; default `3`\n" in text
@@ -66,7 +66,7 @@ def test_the_page_of_an_operation() -> None:
     assert "It is lowered in `archir_torch/lowering/operations/conv.py:" in text
 
 
-def test_lowerings_are_found() -> None:
+def test_lowering_locations_point_to_operation() -> None:
     for op in map(OPS.__getitem__, KNOWN):
         places = lowering_locations(op)
         assert len(places) == (0 if issubclass(op, Composite) else 2), op.name
@@ -76,7 +76,7 @@ def test_lowerings_are_found() -> None:
             assert re.search(rf"\b{op.__name__}\b", text[int(line) - 1]), op.name
 
 
-def test_blocks_say_where_they_come_from_and_what_they_are_made_of() -> None:
+def test_block_page_names_its_module_and_used_blocks() -> None:
     text = run("std.gates.se")
     assert "Defined in `std.gates`; import it with `import std.gates`." in text
     assert "It uses `global_avg_pool`," in text
@@ -86,7 +86,7 @@ def test_blocks_say_where_they_come_from_and_what_they_are_made_of() -> None:
     assert both == f"{run('relu')}\n{run('choose')}"
 
 
-def test_all_that_is_explained_is_listed() -> None:
+def test_explain_without_argument_lists_all_topics() -> None:
     text = run()
     names = [line.split(" ")[0] for line in text.splitlines()]
     assert {*KNOWN, *KEYWORDS, *codes(), *(name.rpartition(".")[2] for name in BLOCKS)} <= set(names)
@@ -115,19 +115,19 @@ def test_near_names_are_suggested(wrong: str, hint: str) -> None:
     assert f"hint: {hint}" in text
 
 
-def test_words_that_are_commands_as_well_are_words() -> None:
+def test_keywords_named_like_commands_are_explained() -> None:
     assert "import" in _COMMANDS
     assert "`where` is also a keyword: which combinations" in run("where")
     assert run("import").startswith("`import`: imports blocks and constants")
 
 
-def test_names_are_completed() -> None:
+def test_shell_completes_topic_names() -> None:
     complete = ShellComplete(main, {}, "archir", "_ARCHIR_COMPLETE")
     found = [one.value for one in complete.get_completions(["explain", "relu"], "sep_conv_")]
     assert found == ["sep_conv_3x3", "sep_conv_5x5", "sep_conv_7x7"]
     assert [one.value for one in complete.get_completions(["explain"], "std.ce")] == ["std.cells"]
 
 
-def test_what_nothing_fits_has_no_example() -> None:
+def test_unknown_operation_has_no_example() -> None:
     assert examples._first_valid("nothing_of_this_name", [["x"], []], "") is None
     assert examples._first_valid("conv", [["x"], ["unknown"]], "") is None

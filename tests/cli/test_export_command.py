@@ -1,4 +1,4 @@
-"""`archir export` as users call it: every form of a trained network, and what is said where one cannot be."""
+"""`archir export`: forms of exported networks, their comparison, and error messages."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def shape(value: onnx.ValueInfoProto) -> list[object]:
     return [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
 
 
-def test_the_default_is_compared_on_real_images_and_says_classes(trained: Path, tmp_path: Path) -> None:
+def test_default_export_verifies_on_real_images_and_stores_labels(trained: Path, tmp_path: Path) -> None:
     report, model = exported(trained, tmp_path / "net.onnx")
     assert (report["real"], report["batches"]) == (16, [1, 3])
     assert shape(model.graph.input[0]) == ["batch", 1, 8, 8]
@@ -67,7 +67,7 @@ def test_the_default_is_compared_on_real_images_and_says_classes(trained: Path, 
     assert certificate["verified"]["real"] == 16
 
 
-def test_images_as_they_come(trained: Path, tmp_path: Path) -> None:
+def test_preprocess_export_accepts_raw_uint8_images(trained: Path, tmp_path: Path) -> None:
     _, model = exported(trained, tmp_path / "net.onnx", "--preprocess", "--license", "CC0-1.0")
     assert shape(model.graph.input[0]) == ["batch", 8, 8, 1]
     assert {entry.key: entry.value for entry in model.metadata_props}["license"] == "CC0-1.0"
@@ -79,7 +79,7 @@ def test_images_as_they_come(trained: Path, tmp_path: Path) -> None:
     assert np.abs(ONNX.run(tmp_path / "net.onnx", {"image": pixels})["logits"] - wanted).max() < 1e-5
 
 
-def test_forms(trained: Path, tmp_path: Path) -> None:
+def test_export_options_set_axes_opset_and_precision(trained: Path, tmp_path: Path) -> None:
     report, model = exported(trained, tmp_path / "open.onnx", "--dynamic", "batch,height,width")
     assert shape(model.graph.input[0]) == ["batch", 1, "height", "width"]
     assert report["sizes"] == [[16, 16], [12, 12], [4, 4]]
@@ -92,12 +92,12 @@ def test_forms(trained: Path, tmp_path: Path) -> None:
     assert 1e-6 < float(str(report["relative"])) < 1e-2
 
 
-def test_bfloat16_is_written_for_devices_that_have_it(trained: Path, tmp_path: Path) -> None:
+def test_bfloat16_export_names_missing_cpu_kernels_or_verifies(trained: Path, tmp_path: Path) -> None:
     text = run("export", str(trained), "-o", str(tmp_path / "net.onnx"), "--bf16").output
     assert "CPU has no kernels for bfloat16 models" in text or "largest difference to torch" in text
 
 
-def test_networks_of_searches_are_exported_again(trained: Path, tmp_path: Path) -> None:
+def test_network_of_search_run_is_exported(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "tiny.arch").write_text(NET)
     (tmp_path / "recipe.toml").write_text(RECIPE)
     run("search", str(tmp_path / "recipe.toml"), "-o", str(tmp_path / "run"))
@@ -120,7 +120,9 @@ def test_networks_of_searches_are_exported_again(trained: Path, tmp_path: Path) 
         (["--on", "tensorrt"], "A0914.*onnxruntime has no TensorrtExecutionProvider here"),
     ],
 )
-def test_what_cannot_be_leaves_what_was_there(options: list[str], text: str, trained: Path, tmp_path: Path) -> None:
+def test_failed_export_leaves_existing_files_unchanged(
+    options: list[str], text: str, trained: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "net.onnx"
     path.write_bytes(b"a model")
     path.with_name("net.onnx.json").write_text("its certificate")
@@ -141,20 +143,20 @@ def test_what_cannot_be_leaves_what_was_there(options: list[str], text: str, tra
         ("net.onnx", ["--block", "unit"], "--block is for --to python"),
     ],
 )
-def test_options_that_do_not_go_together(
+def test_rejects_conflicting_export_options(
     output: str, options: list[str], text: str, trained: Path, tmp_path: Path
 ) -> None:
     assert text in run("export", str(trained), "-o", str(tmp_path / output), *options, code=2).stderr
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_is_no_run(trained: Path, tmp_path: Path) -> None:
+def test_program_file_is_rejected_with_compile_hint(trained: Path, tmp_path: Path) -> None:
     net = trained.parent / "tiny.arch"
     text = run("export", str(net), "-o", str(tmp_path / "net.onnx"), code=2).stderr
     assert f"archir compile {net} --to onnx" in text
 
 
-def test_weights_are_exported_with_their_net(trained: Path, tmp_path: Path) -> None:
+def test_weights_file_is_rejected_with_compile_command(trained: Path, tmp_path: Path) -> None:
     run("export", str(trained), "-o", str(tmp_path / "net.arch"))
     net, weights, model = (str(tmp_path / name) for name in ("net.arch", "net.safetensors", "x.onnx"))
     said = run("export", weights, "-o", model, code=2).stderr
@@ -167,7 +169,7 @@ def test_weights_are_exported_with_their_net(trained: Path, tmp_path: Path) -> N
     )
 
 
-def test_a_run_that_says_nothing_of_its_images(trained: Path, tmp_path: Path) -> None:
+def test_run_without_image_record_exports_only_without_preprocess(trained: Path, tmp_path: Path) -> None:
     """One that an older archir left can be exported, but for what its images are needed for."""
     for file in trained.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
@@ -181,7 +183,7 @@ def test_a_run_that_says_nothing_of_its_images(trained: Path, tmp_path: Path) ->
     assert not (tmp_path / "b.onnx").exists()
 
 
-def test_a_program_has_the_weights_by_its_own_names(trained: Path, tmp_path: Path) -> None:
+def test_exported_program_and_weights_equal_the_run(trained: Path, tmp_path: Path) -> None:
     assert "net.arch and" in run("export", str(trained), "-o", str(tmp_path / "net.arch")).output
     before, after = open_run(trained).graph, archir.load(tmp_path / "net.arch").graph
     assert canonical_hash(before) == canonical_hash(after)
@@ -213,7 +215,7 @@ def test_a_program_has_the_weights_by_its_own_names(trained: Path, tmp_path: Pat
         ("net.arch", ["--to", "onnx"], "is the name of another kind of file, program; that of this one ends in .onnx"),
     ],
 )
-def test_the_name_says_what_is_written(
+def test_export_rejects_ambiguous_or_wrong_output_suffix(
     output: str, options: list[str], text: str, trained: Path, tmp_path: Path
 ) -> None:
     said = run("export", str(trained), "-o", str(tmp_path / output), *options, code=2).stderr
@@ -221,12 +223,12 @@ def test_the_name_says_what_is_written(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_form_that_is_asked_for_may_have_any_name(trained: Path, tmp_path: Path) -> None:
+def test_explicit_format_allows_any_suffix(trained: Path, tmp_path: Path) -> None:
     exported(trained, tmp_path / "net.v1", "--to", "onnx", "--no-verify")
 
 
 @pytest.mark.parametrize("name", ["x.tflite", "x.py", "x.pt2", "x", "x.arch"])
-def test_python_refuses_names_that_stand_for_no_onnx_model(name: str, tmp_path: Path) -> None:
+def test_python_export_rejects_suffix_other_than_onnx(name: str, tmp_path: Path) -> None:
     graph = archir.loads("net n {\n    input x: f32[4]\n    output y = x |> linear(2)\n}\n").graph
     with pytest.raises(archir.ArchError, match=r"A0809.*what is to be written(.*): name it \.onnx \(onnx\)"):
         archir.export(graph, tmp_path / name, archir.compile(graph))

@@ -1,4 +1,4 @@
-"""What `check` and `fmt` say to tools: JSON, SARIF, annotations of GitHub Actions."""
+"""Machine-readable output of `check` and `fmt`: JSON, SARIF, GitHub annotations."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _plain(text: str) -> str:
     return text
 
 
-def test_annotations_name_the_files_that_mistakes_are_in(project: Path) -> None:
+def test_annotations_name_the_file_of_each_error(project: Path) -> None:
     found = annotations(run("check", "nets, 100%/s.arch", "--format", "github", code=1).stdout)
     places = [(facts["file"], facts["line"], facts["col"], facts["endColumn"]) for _, facts, _ in found]
     assert places == [("nets, 100%/parts/a.arch", "2", "22", "27"), ("nets, 100%/s.arch", "6", "34", "39")]
@@ -72,7 +72,7 @@ def test_annotations_name_the_files_that_mistakes_are_in(project: Path) -> None:
     assert found[0][1]["title"] == "archir A0201"
 
 
-def test_annotations_start_at_the_workspace(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_annotation_paths_are_relative_to_github_workspace(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(project.parent))
     monkeypatch.chdir(project / "parts")
     found = annotations(run("check", "a.arch", "--format", "github", code=1).stdout)
@@ -80,7 +80,7 @@ def test_annotations_start_at_the_workspace(project: Path, monkeypatch: pytest.M
 
 
 @given(message=st.text(min_size=1), name=st.text(min_size=1), line=st.integers(0, 3))
-def test_an_annotation_is_one_line_and_says_it_all(message: str, name: str, line: int) -> None:
+def test_annotation_is_one_line_with_full_message(message: str, name: str, line: int) -> None:
     source = Source(name, "a\nb\nc\nd\n")
     one = Diagnostic("A0201", message, Span(source, 2 * line, 2 * line + 1), severity="warning")
 
@@ -96,7 +96,7 @@ def test_an_annotation_is_one_line_and_says_it_all(message: str, name: str, line
     assert (_plain(named["file"]), named["line"]) == (name, str(line + 1))
 
 
-def test_sarif_has_rules_places_and_fixes(project: Path) -> None:
+def test_sarif_has_rules_locations_and_fixes(project: Path) -> None:
     log = json.loads(run("check", "nets, 100%/s.arch", "--format", "sarif", code=1).stdout)
     (one,) = log["runs"]
     assert (log["version"], one["tool"]["driver"]["name"]) == ("2.1.0", "archir")
@@ -117,7 +117,7 @@ def test_sarif_has_rules_places_and_fixes(project: Path) -> None:
     assert edit["insertedContent"]["text"] == "width"
 
 
-def test_notes_are_related_places_and_those_of_the_library_are_words(project: Path) -> None:
+def test_sarif_notes_are_related_locations_except_library_ones(project: Path) -> None:
     (project / "parts" / "a.arch").write_text(BLOCK.replace("wdith", "width"))
     (project / "s.arch").write_text(NET.replace("relux", "relu"))
     log = json.loads(run("check", "nets, 100%/s.arch", "--format", "sarif", code=1).stdout)
@@ -132,7 +132,7 @@ def test_notes_are_related_places_and_those_of_the_library_are_words(project: Pa
     assert related["physicalLocation"]["region"]["startLine"] == 2
 
 
-def test_what_is_no_file_has_no_place(tmp_path: Path) -> None:
+def test_sarif_error_without_file_has_no_location(tmp_path: Path) -> None:
     log = json.loads(run("check", tmp_path / "none.arch", "--format", "sarif", code=1).stdout)
     (result,) = log["runs"][0]["results"]
     assert (result["ruleId"], result["locations"]) == ("A0801", [])
@@ -140,7 +140,7 @@ def test_what_is_no_file_has_no_place(tmp_path: Path) -> None:
     assert wrong.stdout.startswith("::error title=archir A0201::-:2")
 
 
-def test_what_is_right_says_so_in_every_format(tmp_path: Path) -> None:
+def test_correct_file_gives_empty_report_in_every_format(tmp_path: Path) -> None:
     file = tmp_path / "a.arch"
     file.write_text("net a {\n    input x: f32[3]\n    output y = x\n}\n")
     assert json.loads(run("check", file, "--format", "sarif").stdout)["runs"][0]["results"] == []

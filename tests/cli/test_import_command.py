@@ -1,4 +1,4 @@
-"""`archir import`, and the way back."""
+"""`archir import` of torch modules and ONNX files, and the export of their weights."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_part_is_imported_and_the_rest_is_said(home: Path) -> None:
+def test_partial_import_names_unsupported_operations(home: Path) -> None:
     arguments = ["import", "--torch", "imported_by_tests:Sorted", "--input", "3x8x8", "-o", "net.arch"]
     assert "sort: archir has no such operation" in run(*arguments, code=1).output
     said = run(*arguments, "--partial").stdout
@@ -68,7 +68,7 @@ def test_a_part_is_imported_and_the_rest_is_said(home: Path) -> None:
     assert (known["inputs"], known["outputs"], len(known["left_out"])) == (["x"], ["conv2d"], 1)
 
 
-def test_a_module_becomes_files_and_goes_back(home: Path) -> None:
+def test_imported_weights_export_to_source_state_dict(home: Path) -> None:
     module = create_module("imported_by_tests:model", {"width": 6})
     torch.save({"state_dict": module.state_dict()}, "model.pt")
     arguments = ["import", "--torch", "imported_by_tests:model", "-p", "width=6", "--input", "3x8x8"]
@@ -84,7 +84,7 @@ def test_a_module_becomes_files_and_goes_back(home: Path) -> None:
         np.testing.assert_array_equal(array, state[name].numpy())
 
 
-def test_inputs_have_types_and_names(home: Path) -> None:
+def test_input_option_sets_name_and_type(home: Path) -> None:
     run("import", "--torch", "imported_by_tests:Words", "--input", "ids=i64:5", "-o", "net.arch")
     assert "input ids: i64[5]" in Path("net.arch").read_text()
 
@@ -99,7 +99,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_gives_no_module_is_said(name: str, home: Path) -> None:
+def test_rejects_names_that_give_no_module(name: str, home: Path) -> None:
     with pytest.raises(ArchError) as error:
         create_module(name, {})
     assert error.value.diagnostics[0].code == "A3205"
@@ -107,13 +107,13 @@ def test_what_gives_no_module_is_said(name: str, home: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "3x", "3xx3", "f64:3", "0x3", "3x99999999999", "i64", "1.5"])
-def test_wrong_inputs_are_said(text: str) -> None:
+def test_rejects_malformed_input_options(text: str) -> None:
     with pytest.raises(ArchError) as error:
         example_inputs([text])
     assert error.value.diagnostics[0].code == "A3205"
 
 
-def test_weights_that_do_not_fit_are_all_named(home: Path) -> None:
+def test_all_missing_and_unexpected_weights_are_named(home: Path) -> None:
     torch.save({"0.weight": torch.zeros(2), "more": torch.zeros(1)}, "model.pt")
     with pytest.raises(ArchError) as error:
         create_module("imported_by_tests:model", {}, Path("model.pt"))
@@ -128,7 +128,7 @@ class Runs:
         return open, ("ran", "w")
 
 
-def test_a_module_that_is_not_there_is_no_plugin(home: Path) -> None:
+def test_missing_or_failing_python_module_is_reported(home: Path) -> None:
     with pytest.raises(ArchError, match="there is no module `nope`"):
         create_module("nope:x", {})
     (home / "breaks_when_imported.py").write_text("1 / 0\n")
@@ -136,7 +136,7 @@ def test_a_module_that_is_not_there_is_no_plugin(home: Path) -> None:
         create_module("breaks_when_imported:x", {})
 
 
-def test_what_torch_says_has_no_codes_of_terminals(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_error_message_loses_terminal_codes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> None:
         raise RuntimeError("Something is wrong. \x1b[1mdo this\x1b[0m\nand that")
 
@@ -147,7 +147,7 @@ def test_what_torch_says_has_no_codes_of_terminals(home: Path, monkeypatch: pyte
     assert str(error.value).endswith("in model.pt: Something is wrong. do this")
 
 
-def test_nothing_is_unpickled_but_tensors(home: Path) -> None:
+def test_weight_loading_executes_no_pickled_code(home: Path) -> None:
     torch.save({"weight": Runs()}, "model.pt")
     with pytest.raises(ArchError) as error:
         create_module("imported_by_tests:model", {}, Path("model.pt"))
@@ -155,7 +155,7 @@ def test_nothing_is_unpickled_but_tensors(home: Path) -> None:
     assert not Path("ran").exists()
 
 
-def test_weights_of_another_architecture_do_not_go_back(home: Path) -> None:
+def test_weights_of_another_architecture_are_not_restored(home: Path) -> None:
     imported = archir.from_torch(create_module("imported_by_tests:model", {}), torch.zeros(1, 3, 8, 8))
     saved = archir.save_import(imported, "net.arch")
     sources, rest = read_map(saved.files[2])[0], saved.leftover
@@ -187,7 +187,7 @@ def test_broken_maps_are_refused(kind: str, tmp_path: Path) -> None:
     assert error.value.diagnostics[0].code == "A3204"
 
 
-def test_moves_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+def test_rejects_import_map_moves_of_wrong_shape(tmp_path: Path) -> None:
     for move, said in ((["reshape", [3]], "does not reshape"), (["strided", [1, 2, 1]], "reaches outside")):
         weight = {"name": "w", "shape": [2], "moves": [move], "computed": "", "digest": ""}
         (tmp_path / "net.import.json").write_text(json.dumps({"version": 1, "weights": {"w": weight}, "rest": []}))
@@ -195,7 +195,7 @@ def test_moves_that_do_not_fit_are_refused(tmp_path: Path) -> None:
             to_source_tensors({"w": np.zeros(3, np.float32)}, read_map(tmp_path / "net.import.json")[0], {})
 
 
-def test_an_onnx_file_becomes_a_program(tmp_path: Path) -> None:
+def test_onnx_file_is_imported_as_equal_program(tmp_path: Path) -> None:
     text = "net n {\n    input image: f32[3, 16, 16]\n    output y = image |> conv(8) |> relu |> global_avg_pool\n}\n"
     graph = archir.loads(text).graph
     archir.export(graph, tmp_path / "model.onnx", archir.compile(graph))
@@ -221,7 +221,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_are_told_with_what_to_do(mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_mistakes_get_a_hint(mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "from torch import nn\n\ndef model(width):\n    return nn.Sequential(nn.Conv2d(3, width, 3))\n"
     name = f"mistake_{[*MISTAKES].index(mistake)}"  # modules are loaded once
     (tmp_path / f"{name}.py").write_text(text, "utf-8")
@@ -233,7 +233,7 @@ def test_mistakes_are_told_with_what_to_do(mistake: str, tmp_path: Path, monkeyp
     assert said in CliRunner().invoke(main, ["import", *arguments, "-o", "net.arch"]).output
 
 
-def test_a_program_that_somebody_wrote_stays(home: Path) -> None:
+def test_import_does_not_overwrite_foreign_program(home: Path) -> None:
     program = home / "net.arch"
     command = ("import", "--torch", "imported_by_tests:model", "--input", "3x8x8", "-o", "net.arch")
     program.write_text("# mine\n")

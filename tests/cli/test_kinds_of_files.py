@@ -1,4 +1,4 @@
-"""Files of another kind than a command takes: a line says what they are, and which command takes them."""
+"""A command given the wrong kind of file says what the file is and which command takes it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("check none.toml", "A0801]: cannot read none.toml: No such file or directory"),
     ],
 )
-def test_what_a_file_is_and_which_command_takes_it(command: str, said: str) -> None:
+def test_wrong_file_kind_is_named_with_suitable_command(command: str, said: str) -> None:
     told = run(*command.split(), code=1).stderr
     assert said in told
     assert "\n1 problem; " in told
@@ -66,6 +66,6 @@ def test_what_a_file_is_and_which_command_takes_it(command: str, said: str) -> N
         ("elsewhere", "hint: data is `digits`, a file, "),
     ],
 )
-def test_a_source_that_is_nearly_one(source: str, said: str) -> None:
+def test_misspelled_data_source_gets_a_hint(source: str, said: str) -> None:
     Path("small.toml").write_text(RECIPE.replace("digits", source))
     assert said in run("search", "small.toml", "-o", "run", code=1).stderr

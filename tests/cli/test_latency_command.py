@@ -1,4 +1,4 @@
-"""`archir bench --table`, and what the documentation says of it."""
+"""`archir bench --table` and `--validate`, and the figures in docs/latency.md."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.published.test_spaces import space_of
 # the documentation
 
 
-def test_the_figures_of_the_documentation() -> None:
+def test_documented_latency_figures_match_the_code() -> None:
     text = " ".join((ROOT / "docs" / "latency.md").read_text().split())
     space = space_of("full_attention")
     assert f"the {space.size / 1e12:.1f} trillion architectures" in text
@@ -40,7 +40,7 @@ def test_the_figures_of_the_documentation() -> None:
 
 
 @pytest.mark.soak
-def test_the_program_of_the_documentation(tmp_path: Path) -> None:
+def test_documented_latency_program_runs(tmp_path: Path) -> None:
     (program,) = re.findall(r"```python part\n(.*?)```", (ROOT / "docs" / "latency.md").read_text(), re.DOTALL)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     run_alone(f"import archir\n{program}\n", tmp_path)
@@ -115,7 +115,7 @@ def test_an_interrupted_command_says_how_to_go_on(file: str, tmp_path: Path, mon
     assert archir.latency_table(path).entries.keys() == space_workloads(archir.load(file).graph).keys()
 
 
-def test_wrong_usage(file: str, tmp_path: Path) -> None:
+def test_rejects_options_that_do_not_apply(file: str, tmp_path: Path) -> None:
     path = str(tmp_path / "t.json")
     assert "give one of --table and --validate" in run("--table", path, "--validate", path, file, code=2).stderr
     assert "--batch does not apply to --validate" in run("--validate", path, "--batch", "2", file, code=2).stderr
@@ -127,7 +127,7 @@ def test_wrong_usage(file: str, tmp_path: Path) -> None:
     assert "A1501" in run("--validate", path, file, code=1).stderr
 
 
-def test_devices_that_are_not_there(file: str, tmp_path: Path) -> None:
+def test_rejects_unknown_or_missing_devices(file: str, tmp_path: Path) -> None:
     with pytest.raises(ArchError, match=r"A1505(.|\n)*did you mean `cuda`"):
         archir.bench(archir.load(file), tmp_path / "t.json", device="cudaa")  # type: ignore[arg-type]
     if torch.cuda.is_available():
@@ -140,7 +140,7 @@ def test_devices_that_are_not_there(file: str, tmp_path: Path) -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 @pytest.mark.parametrize("device", ["cuda", "onnxruntime-cuda"])
-def test_a_table_of_a_gpu(device: Any, file: str, tmp_path: Path) -> None:
+def test_gpu_table_names_gpu_and_validates(device: Any, file: str, tmp_path: Path) -> None:
     table = archir.bench(archir.load(file), tmp_path / "t.json", device=device)
     assert "gpu" in table.machine
     assert archir.validate(table, archir.load(file), 4).error >= 0

@@ -1,4 +1,4 @@
-"""Projects that `archir new` begins run as they are, every command of their README."""
+"""`archir new`: created projects run, including every command in their README."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_every_command_of_the_readme_works(template: str, folder: Path, monkeypa
     assert Path("model.onnx").exists()
 
 
-def test_the_recipe_of_an_imported_network_searches_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_template_recipe_searches_the_imported_network(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run("new", "small", "--template", "import")
     monkeypatch.chdir(folder / "small")
     for command in commands(Path("README.md"))[:2]:
@@ -86,13 +86,15 @@ def test_pytest_finds_the_tests_of_a_project(template: str, folder: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["", "9lives", "a b", "-x", "../..", "a\nb", "x" * 65, "__NAME__.", "naïve"])
-def test_names_that_are_none_are_refused(name: str, folder: Path) -> None:
+def test_rejects_invalid_project_names(name: str, folder: Path) -> None:
     said = CliRunner().invoke(main, ["new", "--", name])
     assert said.exit_code == 2, said.output
     assert not list(folder.iterdir())
 
 
-def test_nothing_is_overwritten_and_nothing_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_project_overwrites_nothing_and_leaves_no_rest_on_failure(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "birds").mkdir()
     (folder / "birds" / "mine.txt").write_text("mine")
     assert "already exists" in run("new", "birds", code=2)
@@ -109,7 +111,7 @@ def broken(*_: object) -> None:
     raise PermissionError(13, "Permission denied")
 
 
-def test_the_name_stands_in_the_readme_and_the_recipe(folder: Path) -> None:
+def test_project_name_appears_in_readme_and_recipe(folder: Path) -> None:
     run("new", str(folder / "Quick-birds_2"))
     project = folder / "Quick-birds_2"
     assert (project / "README.md").read_text().startswith("# Quick-birds_2\n")

@@ -1,4 +1,4 @@
-"""No command loses a file: what archir did not write, or what was changed since, is replaced with --force alone."""
+"""Commands replace files that archir did not write, or that were changed, only with --force."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "command", [pytest.param(one, marks=pytest.mark.soak) if one.startswith(SLOW) else one for one in WITHOUT]
 )
-def test_foreign_files_stay(command: str, home: Path) -> None:
+def test_foreign_output_files_are_replaced_only_with_force(command: str, home: Path) -> None:
     if " run " in command:
         assert ran("train net.arch -o run --epochs 1 --limit 64 --batch 16").exit_code == 0
     first = ran(command)
@@ -91,7 +91,7 @@ def test_foreign_files_stay(command: str, home: Path) -> None:
     assert b"mine" not in files(home / "made").values()
 
 
-def test_every_output_is_tried() -> None:
+def test_every_output_option_has_an_overwriting_test() -> None:
     for name in main.list_commands(click.Context(main)):
         command = main.get_command(click.Context(main), name)
         assert command is not None
@@ -104,7 +104,7 @@ def test_every_output_is_tried() -> None:
             assert any("--force" in one.opts for one in command.params), name
 
 
-def test_a_command_does_not_replace_what_it_reads(home: Path) -> None:
+def test_command_does_not_overwrite_its_own_input(home: Path) -> None:
     assert ran("sample space.arch -o a.json").exit_code == 0
     before = (home / "a.json").read_bytes()
     said = ran("compile space.arch --arch a.json --to json -o a.json")
@@ -113,7 +113,7 @@ def test_a_command_does_not_replace_what_it_reads(home: Path) -> None:
     assert (home / "a.json").read_bytes() == before
 
 
-def test_weights_beside_an_import_stay(home: Path) -> None:
+def test_import_does_not_overwrite_foreign_weights(home: Path) -> None:
     """The name of the weights is that of the program: the user may have taken it."""
     (home / "other.safetensors").write_bytes(before := b"mine")
     said = ran("import net.onnx -o other.arch")
@@ -126,25 +126,25 @@ def test_weights_beside_an_import_stay(home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["architecture.json", "weights.safetensors", "training.json", "checkpoint.json"])
-def test_a_folder_of_others_is_no_run(name: str, home: Path) -> None:
+def test_train_does_not_write_into_foreign_folder(name: str, home: Path) -> None:
     (home / "run").mkdir()
     (home / "run" / name).write_text("mine")
     assert ran("train net.arch -o run --epochs 1 --limit 64").exit_code == 1
     assert files(home / "run") == {name: b"mine"}
 
 
-def test_an_empty_file_is_nothing_to_lose(home: Path) -> None:
+def test_empty_file_is_overwritten_without_force(home: Path) -> None:
     (home / "a.json").touch()
     assert ran("sample space.arch -o a.json").exit_code == 0
 
 
-def test_force_does_not_replace_what_a_command_reads(home: Path) -> None:
+def test_force_does_not_overwrite_an_input_file(home: Path) -> None:
     said = ran("sample space.arch:n -o space.arch --force")
     assert said.exit_code == 1
     assert "cannot write space.arch: the command reads this file\n  hint: name another file\n" in said.output
     assert (home / "space.arch").read_text() == SPACE
 
 
-def test_pictures_of_other_kinds_are_not_text(home: Path) -> None:
+def test_show_rejects_picture_formats_other_than_svg(home: Path) -> None:
     assert "pictures are written as svg" in ran("show net.arch -o net.png").output
     assert not (home / "net.png").exists()

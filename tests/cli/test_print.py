@@ -1,4 +1,4 @@
-"""`archir print`: what expressions come to in a net."""
+"""`archir print`: values of expressions in a net."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def run(*arguments: object) -> Result:
         ("step", "block step(x, width)\n"),
     ],
 )
-def test_values(expression: str, shown: str | None, file: Path) -> None:
+def test_print_shows_value_of_expression(expression: str, shown: str | None, file: Path) -> None:
     done = run(expression, file)
     assert done.exit_code == 0, done.output
     assert shown is None or done.stdout == shown
     assert shown is not None or done.stdout.count("in 2 of 6 architectures") == 3
 
 
-def test_parameters_and_architectures(file: Path, tmp_path: Path) -> None:
+def test_print_uses_parameters_seeds_and_architecture_files(file: Path, tmp_path: Path) -> None:
     assert run("depth", file, "-p", "depth=5").stdout == "5\n"
     space = loading.load(file)
     for seed in range(4):
@@ -76,7 +76,7 @@ def test_parameters_and_architectures(file: Path, tmp_path: Path) -> None:
     assert run("y", file, "--arch", tmp_path / "a.json").stdout == f"f32[{chosen['width']}, 8, 8]\n"
 
 
-def test_some_choices_may_be_made(file: Path) -> None:
+def test_choose_option_fixes_some_choices(file: Path) -> None:
     assert run("width", file, "--choose", "width=6").stdout == "6\n"
     assert run("width", file, "--choose", "op=half").stdout.count("in 1 of 3 architectures\n") == 3
     both = json.loads(run("width", file, "--choose", "op=half", "--choose", "width=8", "--json").stdout)
@@ -94,13 +94,13 @@ def test_some_choices_may_be_made(file: Path) -> None:
     assert f"the expression comes first: archir print 'width' {file}" in run(file, "width").stderr
 
 
-def test_names_of_elsewhere_and_costs_are_explained(file: Path) -> None:
+def test_costs_and_block_local_names_get_hints(file: Path) -> None:
     assert "hint: only complete networks have costs: `archir cost` prints them" in run("macs", file).stderr
     file.write_text(TEXT.replace("return x", "inner = x\n    return inner"))
     assert "hint: `inner` is only known in `block step`: return it from there" in run("inner", file).stderr
 
 
-def test_a_file_without_nets(tmp_path: Path) -> None:
+def test_print_evaluates_constants_of_file_without_nets(tmp_path: Path) -> None:
     (tmp_path / "library.arch").write_text(ALONE)
     assert run("WIDTHS", tmp_path / "library.arch").stdout == "[8, 16]\n"
 
@@ -120,14 +120,14 @@ def test_a_file_without_nets(tmp_path: Path) -> None:
         ("2 ** 10**9", "<expression>:1:1: error[A06"),
     ],
 )
-def test_mistakes_are_where_they_are(expression: str, said: str, file: Path) -> None:
+def test_expression_errors_have_their_position(expression: str, said: str, file: Path) -> None:
     done = run(expression, file)
     assert done.exit_code == 1
     assert said in done.stderr
     assert "Traceback" not in done.output
 
 
-def test_mistakes_of_the_file_are_there(tmp_path: Path) -> None:
+def test_file_errors_have_their_position(tmp_path: Path) -> None:
     (tmp_path / "n.arch").write_text(TEXT.replace("relu", "rleu"))
     assert f"{tmp_path / 'n.arch'}:12:29" in run("K", tmp_path / "n.arch").stderr
     (tmp_path / "two.arch").write_text(
@@ -140,14 +140,14 @@ def test_mistakes_of_the_file_are_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "expression"), [("nas_bench_201/nas_bench_201.arch", "x"), ("trionet/trionet.arch", "x")]
 )
-def test_each_architecture_has_one_of_the_values(name: str, expression: str) -> None:
+def test_value_counts_sum_to_number_of_architectures(name: str, expression: str) -> None:
     """What is said to be so many is so in those that are drawn, and nothing is forgotten."""
     done = json.loads(run(expression, EXAMPLES / name, "--json").stdout)
     counts = [one["architectures"] for one in done["values"]]
     assert sum(counts) == done["of"] == loading.load(EXAMPLES / name).satisfying
 
 
-def test_conditions_hold_where_it_is_said() -> None:
+def test_value_conditions_hold_for_every_architecture() -> None:
     answer = evaluate_expression("width * 10", TEXT.replace("op != half", "depth != 2"), "n.arch")
     space = Space(answer.graph)
     assert [text for text, _, _ in answer.values] == ["40", "60", "80"]

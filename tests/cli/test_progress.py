@@ -1,4 +1,4 @@
-"""What is shown of long work, on a terminal and elsewhere."""
+"""Progress of long work, on a terminal and in plain output."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def epoch(number: int, **measures: float) -> SimpleNamespace:
     return SimpleNamespace(epoch=number, loss=0.25, measures=measures, seconds=1.5)
 
 
-def test_items_are_taken_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_without_terminal_returns_same_iterable(capsys: pytest.CaptureFixture[str]) -> None:
     items = [3, 1, 2]
     assert track_progress(items, 3, "counting") is items
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("terminal")
-def test_items_are_the_same_with_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_bar_yields_all_items_in_order(capsys: pytest.CaptureFixture[str]) -> None:
     items = [3, 1, 2]
     found = track_progress(items, 3, "counting")
     assert found is not items
@@ -71,7 +71,7 @@ def test_training_is_a_bar_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> 
     assert "held out 62.5%" in said.err
 
 
-def test_a_search_says_its_folder_once_and_a_line_for_each_epoch(capsys: pytest.CaptureFixture[str]) -> None:
+def test_search_prints_folder_once_and_one_line_per_epoch(capsys: pytest.CaptureFixture[str]) -> None:
     with SearchProgress(Path("runs/one")) as progress:
         progress.start("first", 2, 5, 0)
         progress.step(0, {"loss": 0.5})
@@ -92,7 +92,7 @@ def test_a_search_says_its_folder_once_and_a_line_for_each_epoch(capsys: pytest.
 
 
 @pytest.mark.usefixtures("terminal")
-def test_a_search_that_goes_on_is_a_bar_from_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_resumed_search_bar_starts_at_resumed_step(capsys: pytest.CaptureFixture[str]) -> None:
     with SearchProgress() as progress:
         progress.start("first", 4, 5, 10)
         first = progress._bar

@@ -1,4 +1,4 @@
-"""`archir train`: of what a search tried, with weights that are there, with so many threads."""
+"""`archir train`: networks of a search's trials, initial weights, limits and threads."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_what_a_search_tried_is_trained(searched: Path, tmp_path: Path) -> None:
+def test_train_trial_uses_architecture_and_data_of_trial(searched: Path, tmp_path: Path) -> None:
     """As the phase says: its data, what it minimises. The folder holds the trial's architecture."""
     said = run("train", "--trial", str(searched), "second:1", "--epochs", "1", "-o", str(tmp_path / "run"), "--json")
     trial = Run.open(searched).phase("second").trials()[1]
@@ -63,7 +63,7 @@ def test_what_a_search_tried_is_trained(searched: Path, tmp_path: Path) -> None:
     assert json.loads(only.stdout)["params"] > 0
 
 
-def test_a_search_that_trained_no_network(searched: Path, tmp_path: Path) -> None:
+def test_export_of_search_without_training_names_train_command(searched: Path, tmp_path: Path) -> None:
     """Nothing of it can be exported: what is missing is said, and which command gives it."""
     said = run("export", str(searched), "-o", str(tmp_path / "net.onnx"), code=1).stderr
     assert f"error[A1804]: the search in {searched} trained no network\n" in said
@@ -73,7 +73,7 @@ def test_a_search_that_trained_no_network(searched: Path, tmp_path: Path) -> Non
     run("train", space, "--arch", best, "--epochs", "1", "-o", str(tmp_path / "trained"))
 
 
-def test_a_search_that_was_stopped_has_no_network_yet(tmp_path: Path) -> None:
+def test_export_of_stopped_search_suggests_resume(tmp_path: Path) -> None:
     with Run.create(tmp_path / "run", "stopped", {"recipe.toml": TRYING}, {}):
         pass
     said = run("export", str(tmp_path / "run"), "-o", str(tmp_path / "net.onnx"), code=1).stderr
@@ -89,12 +89,12 @@ def test_a_search_that_was_stopped_has_no_network_yet(tmp_path: Path) -> None:
         ("x", "has no trial `x`"),
     ],
 )
-def test_trials_that_are_not_there(searched: Path, tmp_path: Path, which: str, said: str) -> None:
+def test_rejects_unknown_or_ambiguous_trial(searched: Path, tmp_path: Path, which: str, said: str) -> None:
     assert said in run("train", "--trial", str(searched), which, "-o", str(tmp_path / "run"), code=1).stderr
     assert not (tmp_path / "run").exists()
 
 
-def test_weights_to_begin_with(tmp_path: Path) -> None:
+def test_training_starts_from_given_weights(tmp_path: Path) -> None:
     """Those of a folder, or of a file; a network that they do not fit is refused, and leaves no folder."""
     file = tmp_path / "net.arch"
     file.write_text(NET)
@@ -117,7 +117,7 @@ def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(tensor, other[name]) for name, tensor in one.items())
 
 
-def test_a_limit_is_one_of_samples(tmp_path: Path) -> None:
+def test_limit_is_a_number_of_samples(tmp_path: Path) -> None:
     (tmp_path / "net.arch").write_text(NET)
     options = ("train", str(tmp_path / "net.arch"), "--epochs", "1", "--batch", "20", "-o", str(tmp_path / "run"))
     run(*options, "--limit", "40")
@@ -128,7 +128,7 @@ def test_a_limit_is_one_of_samples(tmp_path: Path) -> None:
     assert "A1109]: `limit` is 1" in run(*options[:-1], str(tmp_path / "none"), "--limit", "1", code=1).stderr
 
 
-def test_so_many_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_option_sets_torch_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
     (tmp_path / "net.arch").write_text(NET)
@@ -140,7 +140,7 @@ def test_so_many_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ("before", "after"),
     [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)],
 )
-def test_threads_that_wait_soon_sleep(
+def test_openmp_spin_count_is_set_unless_user_sets_it(
     before: dict[str, str], after: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unless whoever starts archir says how they wait."""
@@ -155,7 +155,7 @@ def test_threads_that_wait_soon_sleep(
     os.environ.pop("GOMP_SPINCOUNT", None)
 
 
-def test_weights_of_other_names(tmp_path: Path) -> None:
+def test_weight_map_renames_weights_of_other_names(tmp_path: Path) -> None:
     """Named by a map, they are as if they had the network's names."""
     (tmp_path / "net.arch").write_text(NET)
     common = [str(tmp_path / "net.arch"), "--epochs", "1", "--batch", "512", "--lr", "1e-30", "-o"]
@@ -176,7 +176,7 @@ def test_weights_of_other_names(tmp_path: Path) -> None:
     run("train", *common, str(tmp_path / "third"), "--map", str(tmp_path / "map.json"), code=2)
 
 
-def test_trials_as_columns(searched: Path) -> None:
+def test_trials_are_returned_as_columns_with_costs(searched: Path) -> None:
     """Of one length, with costs: those of the architectures."""
     found = archir.trials(searched)
     assert {len(column) for column in found.values()} == {7}
@@ -197,7 +197,7 @@ def test_trials_as_columns(searched: Path) -> None:
         archir.trials(searched, "third")
 
 
-def test_seeds_side_by_side(tmp_path: Path) -> None:
+def test_compare_shows_mean_and_deviation_over_seeds(tmp_path: Path) -> None:
     phase = '[[phase]]\nname = "supernet"\nstrategy = "spos"\ntraining = { epochs = 1, batch = 30 }\n'
     path = recipe(tmp_path, f'space = "elastic.arch"\nexport = false\ndata = {{ limit = 60 }}\n{phase}')
     for seed in (0, 1):

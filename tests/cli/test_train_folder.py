@@ -1,4 +1,4 @@
-"""The folder of `archir train`: every bit of every file that is changed is noticed before the file is used."""
+"""The folder of `archir train`: a changed bit in any file is detected before use."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def every_flip(folder: Path, count: int | None) -> None:
     assert checkpoint.read(folder) is not None
 
 
-def test_flipped_bits(folder: Path) -> None:
+def test_flipped_bits_in_run_folder_are_detected(folder: Path) -> None:
     assert {one.name for one in folder.iterdir()} == {*OF_THE_NETWORK, "checkpoint.json", *(
         one.name for one in folder.glob("checkpoint-*.safetensors"))}  # fmt: skip
     every_flip(folder, 60)
@@ -82,11 +82,11 @@ def test_flipped_bits(folder: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_every_flipped_bit(folder: Path) -> None:
+def test_every_flipped_bit_in_run_folder_is_detected(folder: Path) -> None:
     every_flip(folder, None)
 
 
-def test_commands(folder: Path, tmp_path: Path) -> None:
+def test_export_and_resume_reject_corrupted_run_files(folder: Path, tmp_path: Path) -> None:
     net, out = str(folder.parent / "net.arch"), str(tmp_path / "net.onnx")
     Path(net).write_text(NET)
     for name in OF_THE_NETWORK:
@@ -114,7 +114,7 @@ def test_commands(folder: Path, tmp_path: Path) -> None:
     "options",
     ["--epochs 3", "--batch 7", "--data photos", "--weights nope.safetensors", "--device cuda:99"],
 )
-def test_a_refused_resume_leaves_a_finished_training_as_it_is(folder: Path, options: str) -> None:
+def test_rejected_resume_leaves_finished_run_unchanged(folder: Path, options: str) -> None:
     net = str(folder.parent / "net.arch")
     Path(net).write_text(NET)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -126,7 +126,7 @@ def test_a_refused_resume_leaves_a_finished_training_as_it_is(folder: Path, opti
     runs.open_run(folder)
 
 
-def test_files_of_another_folder(folder: Path, trained: Path) -> None:
+def test_rejects_foreign_or_missing_run_files(folder: Path, trained: Path) -> None:
     """A whole file that is not the one that was written; one that is missing; one that is none."""
     (folder / "network.json").write_bytes((folder / "network.json").read_bytes() + b" ")
     refused(lambda: runs.open_run(folder), "A1205")

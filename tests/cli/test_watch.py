@@ -1,4 +1,4 @@
-"""`archir check --watch`: again when something changes, until Ctrl-C."""
+"""`archir check --watch`: checks again on every change until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def idle() -> None:
     pass
 
 
-def test_what_is_imported_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imported_files_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     block, net = Path("a.arch"), Path("s.arch")
     block.write_text(BLOCK)
@@ -62,7 +62,7 @@ def test_what_is_imported_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "s.arch:1:1: error[A0801]: cannot read a.arch" in result.stderr
 
 
-def test_what_is_written_in_steps_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_writes_are_not_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     net = tmp_path / "s.arch"
     whole = NET.replace('import "a.arch"\n\n', "").replace("layer", "conv")
 
@@ -82,7 +82,7 @@ def test_what_is_written_in_steps_is_waited_for(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("arguments", [["--fix", "."], ["--json", "."], ["--format", "github", "."], ["-"]])
-def test_watching_is_for_people(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_rejects_fix_json_and_standard_input(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     result = watch(monkeypatch, iter(()), *arguments)
     assert result.exit_code == 2
     assert "--watch cannot be combined with" in result.stderr

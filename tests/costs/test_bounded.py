@@ -1,4 +1,4 @@
-"""Costs of the architectures within bounds, against all architectures listed and filtered by hand."""
+"""Costs of architectures within bounds equal those of a filtered list of all architectures."""
 
 from __future__ import annotations
 
@@ -117,11 +117,11 @@ def is_listed(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", with_soak(range(200), range(1, 5)))
-def test_what_is_said_of_a_bounded_space_is_what_its_architectures_say(seed: int) -> None:
+def test_bounded_space_costs_equal_listed_architectures(seed: int) -> None:
     is_listed(seed)
 
 
-def test_a_bound_that_takes_too_much_work_is_no_unbounded_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_costly_bound_is_an_error_and_not_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     space = archir.loads(program(np.random.default_rng(1)))
     half = space.account.extremes("macs")[1].value // 2
     monkeypatch.setattr(bounded, "MAX_STATES", 1)
@@ -145,7 +145,7 @@ net tiny {
 
 @pytest.mark.parametrize("more", [[], ["--by", "scope"], ["--distribution", "macs"], ["--alternatives", "macs"],
                                   ["--json"], ["-n", "5"], ["--seed", "1"]], ids=str)  # fmt: skip
-def test_the_command_costs_within_bounds(tmp_path: Path, more: list[str]) -> None:
+def test_cost_command_applies_where_bounds(tmp_path: Path, more: list[str]) -> None:
     file = tmp_path / "tiny.arch"
     file.write_text(TINY)
     run = CliRunner().invoke

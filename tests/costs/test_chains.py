@@ -1,4 +1,4 @@
-"""Random chains of choices: extremes, marginals, means, counts and optima against a list of all architectures."""
+"""Extremes, marginals, means and counts of random choice chains equal those of all listed architectures."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def drawn(seed: int) -> tuple[Chain, Listed]:
 
 
 @pytest.mark.parametrize("seed", with_soak(range(600), range(24)))
-def test_all_that_is_said_of_a_chain_is_what_its_architectures_say(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chain_statistics_equal_listed_architectures(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "MAX_PATHS", 1)  # stages of one choice
     chain, listed = drawn(seed)
     if not listed:
@@ -135,7 +135,7 @@ def free(count: int, outcomes: int = 2, active: Value = True, start: int = 0) ->
     return [Decision(Choice(f"c{i}", tuple(range(outcomes)), i), active) for i in range(start, start + count)]
 
 
-def test_a_chain_is_followed_up_to_a_number_of_steps() -> None:
+def test_chain_work_is_limited_to_number_of_steps() -> None:
     order = free(4, 3)
     groups = {(order[0].choice, order[3].choice): np.arange(9).reshape(3, 3, 1)}
     steps = 3 + 3 * 3 * 3
@@ -144,7 +144,7 @@ def test_a_chain_is_followed_up_to_a_number_of_steps() -> None:
         Chain(order, [], groups, (0,)).levels_within(steps - 1)
 
 
-def test_counts_beyond_64_bits_of_one_state_stand_beside_small_ones() -> None:
+def test_counts_beyond_64_bits_are_exact() -> None:
     """The first choice decides whether there are 140 others."""
     first = Decision(Choice("c0", (0, 1), 0))
     order = [first, *free(140, active=outcome_in(first.choice, [1]), start=1)]
@@ -153,7 +153,7 @@ def test_counts_beyond_64_bits_of_one_state_stand_beside_small_ones() -> None:
     assert found == 1 + sum(comb(140, ones) for ones in range(101))
 
 
-def test_a_choice_of_thousands_of_outcomes_is_a_stride() -> None:
+def test_choice_of_thousands_of_outcomes_is_counted_exactly() -> None:
     (wide,), (narrow,) = free(1, 2_500), free(1, 2, start=1)
     groups = {(wide.choice,): np.array([[i, 2_500 - i] for i in range(2_500)]), (narrow.choice,): np.eye(2, dtype=int)}
     chain = Chain([wide, narrow], [], groups, (0, 0))

@@ -1,4 +1,4 @@
-"""What all architectures of a space cost at once: tables, extremes, counts and draws, against brute force."""
+"""Costs of all architectures of a space (tables, extremes, counts, samples) against brute force."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ def built(space: Space, codes: np.ndarray[Any, Any], names: tuple[str, ...]) -> 
 
 
 @pytest.mark.parametrize("name", with_soak(NINE, FEW))
-def test_tables_equal_the_specialised_graphs(name: str) -> None:
+def test_cost_tables_equal_specialized_graphs(name: str) -> None:
     """Thousands are compared by `make soak`; here twenty of each space, the full-size one."""
     compare(name, 20)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", NINE)
-def test_tables_equal_a_thousand_specialised_graphs(name: str) -> None:
+def test_cost_tables_equal_thousand_specialized_graphs(name: str) -> None:
     compare(name, 1000)
 
 
@@ -93,7 +93,7 @@ def compare(name: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("name", CUT)
-def test_peaks(name: str) -> None:
+def test_peak_bytes_equal_specialized_graphs(name: str) -> None:
     space = cut(name)
     codes = np.array([architecture.codes for architecture in space.enumerate()], np.int16)
     names = ("params", "macs", "activation_bytes", "kernels", "peak_bytes")
@@ -104,7 +104,7 @@ def test_peaks(name: str) -> None:
 @pytest.mark.parametrize(
     "name", with_soak(["full_attention", "trionet", "glit", "mobilenet_v3_ofa", "autoformer", "nas_bench_201"], FEW)
 )
-def test_peaks_of_published_spaces(name: str) -> None:
+def test_peak_bytes_of_published_spaces_equal_specialized_graphs(name: str) -> None:
     space = space_of(name)
     codes = space.sample_codes(10, np.random.default_rng(1))
     assert [(peak,) for peak in space.cost(codes, ["peak_bytes"])["peak_bytes"].tolist()] == built(
@@ -112,7 +112,7 @@ def test_peaks_of_published_spaces(name: str) -> None:
     )
 
 
-def test_an_alternative_that_no_outcome_takes_has_no_peak() -> None:
+def test_unused_alternative_does_not_raise_peak_bytes() -> None:
     space = archir.loads("""
         net n {
             input image: f32[3, 8, 8]
@@ -137,7 +137,7 @@ def everything(space: Space, name: str) -> tuple[np.ndarray[Any, Any], np.ndarra
 
 @pytest.mark.parametrize("cost", ["params", "macs", "activation_bytes", "kernels"])
 @pytest.mark.parametrize("name", CUT)
-def test_extremes_counts_and_quantiles_are_those_of_brute_force(name: str, cost: str) -> None:
+def test_extremes_counts_and_quantiles_equal_brute_force(name: str, cost: str) -> None:
     space = cut(name)
     codes, totals = everything(space, cost)
     least, greatest = space.account.extremes(cost)
@@ -174,7 +174,7 @@ def test_draws_within_a_bound_are_uniform(name: str) -> None:
     assert chisquare(list(drawn.values())).pvalue > 0.001
 
 
-def test_rounded_totals_bracket_the_count_and_draws_stay_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounded_totals_bracket_count_and_samples_keep_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     space = cut("kernels and widths")
     codes, totals = everything(space, "macs")
     limit = int(np.quantile(totals, 0.5))
@@ -209,7 +209,9 @@ def both(space: Space, quantiles: tuple[float, float], signs: str = "<=") -> tup
         ("shared weights", "<=", (0.6, 0.6)),
     ],
 )
-def test_several_bounds(name: str, signs: str, quantiles: tuple[float, float]) -> None:
+def test_count_and_samples_under_several_bounds_equal_brute_force(
+    name: str, signs: str, quantiles: tuple[float, float]
+) -> None:
     narrowed, wanted = both(cut(name), quantiles, signs)
     assert narrowed.count() == (len(wanted), len(wanted))
     drawn = Counter(tuple(row) for row in narrowed.sample_codes(200 * len(wanted), np.random.default_rng(0)).tolist())
@@ -217,7 +219,7 @@ def test_several_bounds(name: str, signs: str, quantiles: tuple[float, float]) -
     assert chisquare(list(drawn.values())).pvalue > 0.001
 
 
-def test_several_bounds_that_are_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounded_counts_under_several_bounds_bracket_exact_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts bracket the exact one; draws are uniform among the architectures that keep the bounds, and only those."""
     monkeypatch.setattr(account, "MAX_SAMPLING_RESIDUALS", 4)
     monkeypatch.setattr(account, "MAX_COUNTING_RESIDUALS", 4)
@@ -235,7 +237,7 @@ def test_several_bounds_that_are_rounded(monkeypatch: pytest.MonkeyPatch) -> Non
     entries=st.sampled_from([3, 30, 3000]),
 )  # fmt: skip
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-def test_laws_of_counts_under_several_bounds(first: int, second: int, third: int, entries: int) -> None:
+def test_counts_under_several_bounds_are_consistent(first: int, second: int, third: int, entries: int) -> None:
     """Rounded or not: counts bracket what is listed, and what a cost is split into adds up."""
     space, costs = listed()
     macs, params = costs["macs"], costs["params"]
@@ -264,7 +266,7 @@ def listed() -> tuple[Space, dict[str, np.ndarray[Any, Any]]]:
     return space, space.cost(codes, ["macs", "params"])
 
 
-def test_bounds_that_nothing_keeps_together() -> None:
+def test_jointly_unsatisfiable_bounds_are_reported() -> None:
     space = space_of("nas_bench_201")
     with pytest.raises(ArchError, match=r"A1603.*macs <= 10M and params >= 1M(.|\n)*each of these bounds alone can be"):
         space.where("macs <= 10M and params >= 1M").sample(0)
@@ -296,7 +298,7 @@ def agrees(fraction: float, drawn: np.ndarray[Any, Any]) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("cost", ["params", "activation_bytes"])
 @pytest.mark.parametrize("name", NINE)
-def test_counts_and_their_complements_make_the_size(name: str, cost: str) -> None:
+def test_counts_below_and_above_budget_sum_to_size(name: str, cost: str) -> None:
     space = space_of(name)
     least, greatest = (one.value for one in space.account.extremes(cost))
     spread = space.account.distribution(cost, least, greatest)
@@ -331,7 +333,7 @@ def test_joint_fractions_agree_with_a_monte_carlo_estimate(name: str, width: flo
     assert max(drawn["params"]) <= params
 
 
-def test_a_bound_under_a_condition_is_counted_beside_a_plain_one_on_the_same_cost() -> None:
+def test_conditional_and_plain_bound_on_same_cost_are_counted_together() -> None:
     body = """
     input image: f32[4, 6, 6]
     w = choose w(2, 4, 6, 8)
@@ -353,7 +355,7 @@ def test_a_bound_under_a_condition_is_counted_beside_a_plain_one_on_the_same_cos
     assert space.count() == (fine, fine)
 
 
-def test_a_bound_that_no_architecture_keeps() -> None:
+def test_unsatisfiable_or_invalid_bounds_are_rejected() -> None:
     space = space_of("full_attention")
     with pytest.raises(ArchError, match=r"A1603.*macs <= 1M(.|\n)*nearest there is: macs = 13,654,656"):
         space.where("macs <= 1M").sample(0)
@@ -365,7 +367,7 @@ def test_a_bound_that_no_architecture_keeps() -> None:
         space.where("mac <= 3")
 
 
-def test_a_requirement_that_no_architecture_keeps_is_found_by_check() -> None:
+def test_check_detects_unsatisfiable_requirement() -> None:
     text = "net n {\ninput image: f32[4, 6, 6]\nrequire params <= 10\noutput y = image |> conv(choose w(4, 8))\n}"
     result = CliRunner().invoke(main, ["check", "-"], input=text)
     assert result.exit_code == 1
@@ -373,7 +375,7 @@ def test_a_requirement_that_no_architecture_keeps_is_found_by_check() -> None:
     assert "nearest there is: params = 144" in result.stderr
 
 
-def test_a_bound_on_kernels() -> None:
+def test_bound_on_kernels_counts_exactly() -> None:
     space = cut("depth")
     _, kernels = everything(space, "kernels")
     bounded = archir.loads(f"net n {{input image: f32[4, 6, 6]\n{CUT['depth']}\nrequire kernels <= 4\n}}")
@@ -382,7 +384,7 @@ def test_a_bound_on_kernels() -> None:
     assert bounded.count() == space.where("kernels <= 4").count() == (exact, exact)
 
 
-def test_the_command_line() -> None:
+def test_count_and_cost_commands_print_bounded_count_and_extremes() -> None:
     path = str(EXAMPLES / "nas_bench_201" / "nas_bench_201.arch")
 
     def run(*arguments: str) -> str:
@@ -397,13 +399,13 @@ def test_the_command_line() -> None:
     assert '"macs"' in run("cost", path, "-n", "5", "--seed", "1", "--json")
 
 
-def test_a_named_argument_called_like_a_cost_is_no_cost() -> None:
+def test_named_argument_is_not_mistaken_for_cost() -> None:
     text = "net n { input x: f32[4]\n w = choose w(1, 2)\n require max(macs=3, w) > 1\n output y = x |> linear(w) }"
     with pytest.raises(ArchError, match=r"A0203.*`max` takes no named arguments"):
         archir.loads(text)
 
 
-def test_sums_of_what_is_alive_hold_no_nothing() -> None:
+def test_live_byte_terms_have_no_zero_entries() -> None:
     """So that sums of consecutive nodes are the same, and one table is made of them."""
     for name in CUT:
         for terms in SymbolicCosts(cut(name).graph).live_bytes():
@@ -411,7 +413,7 @@ def test_sums_of_what_is_alive_hold_no_nothing() -> None:
             assert min(terms.values()) > 0
 
 
-def test_operands_that_no_outcome_reads_take_up_nothing() -> None:
+def test_unread_operands_use_no_live_bytes() -> None:
     graph = archir.loads("net n {\n input x: f32[4]\n output y = x |> choose op { a: relu, b: tanh }\n}").graph
     (select,) = graph.outputs.values()
     alike = graph.operands(select)[0]

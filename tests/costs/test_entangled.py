@@ -1,4 +1,4 @@
-"""Costs of published spaces whose wiring and widths are chosen: exact, or bounds that say so."""
+"""Cost extremes of spaces with chosen wiring and widths are exact or stated as bounds."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def terms(draw: st.DrawFn) -> Value:
     [made([-1, -1, -1, 0, 2, 5, 0, 2, 5], CHOICES[:2]), made([4, 2, 3, 4, 2, 3, 9, 9, 8], CHOICES[:2])], [], 4_000, inf
 )
 @settings(deadline=None)
-def test_eliminated_sums_are_least_or_bounds(
+def test_minimize_gives_exact_minimum_or_bound(
     values: list[Value], wanted: list[Value], most: int, work: float
 ) -> None:  # fmt: skip
     conditions = [lift(lambda leaf: leaf > -1, value) for value in wanted]
@@ -95,7 +95,7 @@ def test_eliminated_sums_are_least_or_bounds(
         assert min(most, work) < 4_000 or found is None or found.exact
 
 
-def test_states_are_told_apart_by_more_outcomes_than_a_number_holds() -> None:
+def test_forward_search_distinguishes_states_beyond_64_bits() -> None:
     choices = [Choice(f"c{i}", tuple(range(6)), i) for i in range(40)]
     alike = [made([a == b for a in range(6) for b in range(6)], [*pair]) for pair in pairwise(choices)]
     terms = [made([(a - 3) ** 2 + b for a in range(6) for b in range(6)], [one, choices[-1]]) for one in choices[:-1]]
@@ -105,7 +105,7 @@ def test_states_are_told_apart_by_more_outcomes_than_a_number_holds() -> None:
     assert set(found.outcomes.values()) == {2}  # type: ignore[union-attr]
 
 
-def test_too_many_states_are_not_followed() -> None:
+def test_forward_search_stops_at_too_many_states() -> None:
     choices = [Choice(f"c{i}", tuple(range(6)), i) for i in range(20)]
     pairs = [made([a * b for a in range(6) for b in range(6)], [one, choices[-1]]) for one in choices[:-1]]
     with pytest.raises(DiagramSizeError):
@@ -118,7 +118,7 @@ def test_too_many_states_are_not_followed() -> None:
         ["enas_macro", "enas_micro", "nasnet", "amoebanet", "nas_bert"], ["enas_macro", "enas_micro", "nas_bert"]
     ),
 )
-def test_the_ends_are_exact(name: str) -> None:
+def test_parameter_extremes_are_exact(name: str) -> None:
     space = loaded(name)
     codes = space.sample_codes(20, np.random.default_rng(0))
     costs = space.account.at(codes, ["params"])["params"]
@@ -132,7 +132,7 @@ def test_the_ends_are_exact(name: str) -> None:
 
 
 @pytest.mark.parametrize("layers", with_soak([6, 7], [6]))
-def test_bounds_hold_where_it_cannot_be_told_what_is_needed(layers: int) -> None:
+def test_inexact_extremes_bound_all_sampled_costs(layers: int) -> None:
     space = Space(elaborate(ORDERED % layers))
     names = [*ADDITIVE_COSTS, "peak_bytes"]
     codes = space.sample_codes(10, np.random.default_rng(0))
@@ -150,7 +150,7 @@ def test_bounds_hold_where_it_cannot_be_told_what_is_needed(layers: int) -> None
 
 
 @pytest.mark.soak
-def test_what_is_not_exact_is_said(tmp_path: Path) -> None:
+def test_cost_command_marks_inexact_extremes(tmp_path: Path) -> None:
     path = tmp_path / "ordered.arch"
     path.write_text(ORDERED % 7)
     result = CliRunner().invoke(main, ["cost", str(path), "--json"])

@@ -1,4 +1,4 @@
-"""Latency as a cost like any other: in tables, counts and draws, in `require` and `--where`, against brute force."""
+"""Latency as a cost: in tables, counts, samples, `require` and `--where`, against brute force."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def run(*arguments: str, code: int = 0) -> Result:
 
 @pytest.mark.parametrize("correction", [None, LINE], ids=["as measured", "corrected"])
 @pytest.mark.parametrize("name", CUT)
-def test_costs_extremes_and_counts_are_those_of_the_networks(
+def test_latency_costs_extremes_and_counts_equal_brute_force(
     name: str, correction: Correction | None, folder: Path
 ) -> None:
     space = archir.loads(CUT[name])
@@ -92,7 +92,7 @@ def test_costs_extremes_and_counts_are_those_of_the_networks(
 
 
 @pytest.mark.parametrize("name", with_soak(SPACES, ["full_attention", "darts", "nas_bench_201", "autoformer"]))
-def test_tables_of_the_published_spaces(name: str, folder: Path) -> None:
+def test_latency_costs_of_published_spaces_equal_table_estimates(name: str, folder: Path) -> None:
     space = space_of(name, **SPACES[name].small)
     table = measured(space)
     codes = space.sample_codes(20, np.random.default_rng(0))
@@ -114,7 +114,7 @@ def test_draws_within_a_bound_are_uniform(name: str, folder: Path) -> None:
     assert {narrowed.sample(seed).codes for seed in range(20)} <= wanted
 
 
-def test_beside_another_bound(folder: Path) -> None:
+def test_latency_and_macs_bounds_are_counted_together(folder: Path) -> None:
     space = archir.loads(CUT["depth"])
     codes, times = everything(space, measured(space))
     macs = space.cost(codes, ["macs"])["macs"]
@@ -133,7 +133,7 @@ def written(folder: Path, require: str, head: str = "net n {") -> Path:
     return folder / "n.arch"
 
 
-def test_a_requirement_finds_its_table_beside_the_net(tmp_path: Path, folder: Path) -> None:
+def test_table_path_is_relative_to_the_net_file(tmp_path: Path, folder: Path) -> None:
     (folder / "nets" / "tables").mkdir(parents=True)
     free = archir.loads(CUT["depth"])
     codes, times = everything(free, measured(free, folder / "nets" / "tables" / "t.json"))
@@ -151,7 +151,7 @@ def test_a_requirement_finds_its_table_beside_the_net(tmp_path: Path, folder: Pa
         space.architecture(free.decode(codes[times.argmax()]))
 
 
-def test_a_parameter_may_name_the_table(folder: Path) -> None:
+def test_net_parameter_may_name_latency_table(folder: Path) -> None:
     free = archir.loads(CUT["depth"])
     _, times = everything(free, measured(free))
     limit = int(times.min())
@@ -161,7 +161,7 @@ def test_a_parameter_may_name_the_table(folder: Path) -> None:
     assert archir.load(file, table="t.json").count() == ((times == limit).sum(),) * 2
 
 
-def test_check_proves_that_a_requirement_can_be_kept(folder: Path) -> None:
+def test_check_detects_unsatisfiable_latency_requirement(folder: Path) -> None:
     free = archir.loads(CUT["depth"])
     _, times = everything(free, measured(free))
     (found,) = archir.check(written(folder, f"require {COST} <= 1us"))
@@ -172,7 +172,7 @@ def test_check_proves_that_a_requirement_can_be_kept(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("require", [f"require {COST} <= 9ms", f"if d > 1 {{\n require {COST} <= 9ms\n}}"])
-def test_tables_that_do_not_do_are_refused_at_the_requirement(require: str, folder: Path) -> None:
+def test_unusable_tables_are_reported_at_the_requirement(require: str, folder: Path) -> None:
     file = written(folder, require)
 
     def refused(code: str) -> None:
@@ -194,7 +194,7 @@ def test_tables_that_do_not_do_are_refused_at_the_requirement(require: str, fold
     refused("A1502")
 
 
-def test_a_table_is_measured_for_a_net_that_requires_it(folder: Path) -> None:
+def test_bench_measures_table_that_the_net_itself_requires(folder: Path) -> None:
     file = written(folder, f"require {COST} <= 1000ms")
     run("bench", "--table", "t.json", "--threads", "1", str(file))
     run("bench", "--validate", "t.json", str(file), "-n", "2")
@@ -202,12 +202,12 @@ def test_a_table_is_measured_for_a_net_that_requires_it(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["../t.json", "/etc/t.json", "x/../../t.json"])
-def test_a_requirement_stays_in_the_folder_of_the_net(path: str, folder: Path) -> None:
+def test_rejects_table_path_outside_net_folder(path: str, folder: Path) -> None:
     (found,) = archir.check(written(folder, f'require latency("{path}") <= 1ms'))
     assert found.code == "A0803"
 
 
-def test_the_root_may_be_wider(folder: Path) -> None:
+def test_wider_root_allows_table_in_parent_folder(folder: Path) -> None:
     (folder / "nets").mkdir()
     measured(archir.loads(CUT["depth"]))
     file = written(folder / "nets", 'require latency("../t.json") <= 1ms')
@@ -215,7 +215,7 @@ def test_the_root_may_be_wider(folder: Path) -> None:
     assert archir.check(file, root=folder) == []
 
 
-def test_a_text_that_is_no_file_has_no_tables() -> None:
+def test_program_without_file_cannot_require_a_table() -> None:
     with pytest.raises(ArchError, match="A0802"):
         archir.loads(CUT["depth"].strip().removesuffix("}") + f"require {COST} <= 1ms\n}}")
 
@@ -238,7 +238,7 @@ def test_a_text_that_is_no_file_has_no_tables() -> None:
         ('latency("a\0b") <= 1ms', "A0801"),
     ],
 )
-def test_wrong_bounds(bound: str, code: str, folder: Path) -> None:
+def test_rejects_malformed_latency_bounds_with_position(bound: str, code: str, folder: Path) -> None:
     measured(archir.loads(CUT["depth"]))
     with pytest.raises(ArchError) as caught:
         archir.loads(CUT["depth"]).where(bound).check_bounds()
@@ -260,7 +260,7 @@ def test_a_variable_may_be_called_latency() -> None:
 # tables in two places
 
 
-def test_where_looks_in_the_current_folder_and_anywhere(tmp_path: Path, folder: Path) -> None:
+def test_where_reads_tables_by_relative_and_absolute_path(tmp_path: Path, folder: Path) -> None:
     space = archir.loads(CUT["depth"])
     (folder / "here").mkdir()
     (folder / "there").mkdir()
@@ -269,7 +269,7 @@ def test_where_looks_in_the_current_folder_and_anywhere(tmp_path: Path, folder: 
         assert space.where(f'latency("{path}") <= 1s'.replace("1s", "1000ms")).count()[0] == space.size
 
 
-def test_one_name_cannot_mean_two_tables(folder: Path) -> None:
+def test_rejects_one_table_name_for_two_files(folder: Path) -> None:
     (folder / "nets").mkdir()
     free = archir.loads(CUT["depth"])
     measured(free, folder / "nets" / "t.json", None)
@@ -282,7 +282,7 @@ def test_one_name_cannot_mean_two_tables(folder: Path) -> None:
     assert space.where('latency("nets/t.json") <= 9ms').count()[0] == space.size
 
 
-def test_graphs_are_printed_and_read_with_the_cost(folder: Path) -> None:
+def test_printed_graph_keeps_latency_requirement(folder: Path) -> None:
     free = archir.loads(CUT["depth"])
     _, times = everything(free, measured(free))
     limit = int(np.median(times))
@@ -294,7 +294,7 @@ def test_graphs_are_printed_and_read_with_the_cost(folder: Path) -> None:
 # the command line
 
 
-def test_the_command_line(folder: Path) -> None:
+def test_cost_command_prints_latency_extremes_and_distribution(folder: Path) -> None:
     free = archir.loads(CUT["depth"])
     codes, times = everything(free, measured(free))
     (folder / "n.arch").write_text(CUT["depth"])

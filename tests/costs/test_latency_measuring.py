@@ -1,4 +1,4 @@
-"""How long things are measured, and how tables are filled."""
+"""Latency measurement: number of samples, and how tables are filled and resumed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def timer(durations: Iterable[float]) -> tuple[TimedRun, list[int]]:
     return timed, asked
 
 
-def test_what_is_steady_is_measured_a_few_times() -> None:
+def test_steady_runs_take_minimum_number_of_samples() -> None:
     timed, asked = timer(10.0 for _ in count())
     assert measure(timed, Effort(sample_ns=1000, min_samples=7)) == Timing(10.0, 0.0, 7)
     assert asked == [1, 1, 2, 4, 8, 16, 32, 64, *[128] * 8]
@@ -42,7 +42,7 @@ def test_the_warm_up_does_not_count() -> None:
     assert measure(timed, Effort(sample_ns=100)).median == 50.0
 
 
-def test_what_is_noisy_is_measured_until_it_is_known() -> None:
+def test_noisy_runs_are_sampled_until_median_is_precise() -> None:
     rng = random.Random(0)
     timed, _ = timer(rng.gauss(100, 5) for _ in count())
     found = measure(timed, Effort(sample_ns=50))
@@ -53,18 +53,18 @@ def test_what_is_noisy_is_measured_until_it_is_known() -> None:
     assert measure(wild, Effort(sample_ns=1)).samples == 101
 
 
-def test_what_is_slow_is_measured_a_limited_time() -> None:
+def test_slow_runs_are_measured_for_limited_time() -> None:
     timed, asked = timer(4e8 + 1e7 * i for i in count())
     assert measure(timed).samples == 3
     assert asked == [1] * 5
 
 
-def test_quartiles() -> None:
+def test_median_and_spread_come_from_quartiles() -> None:
     timed, _ = timer([0.0, 9.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     assert measure(timed, Effort(sample_ns=1, min_samples=5, max_samples=5)) == Timing(3.0, 2.0, 5)
 
 
-def test_things_take_turns() -> None:
+def test_measured_subjects_alternate_after_calibration() -> None:
     order: list[str] = []
 
     def thing(name: str, cost: float) -> TimedRun:
@@ -82,7 +82,7 @@ def test_things_take_turns() -> None:
 # filling tables
 
 
-def test_the_overhead_of_a_call_is_left_out() -> None:
+def test_call_overhead_is_subtracted() -> None:
     space = archir.loads(SMALL["conditional"])
     table = filled(FakeBench(), space)
     assert table.overhead.median == 100
@@ -92,7 +92,7 @@ def test_the_overhead_of_a_call_is_left_out() -> None:
     assert {median for median in medians.values() if median} == {10.0}
 
 
-def test_what_takes_less_than_a_call_takes_nothing() -> None:
+def test_operations_faster_than_overhead_take_zero_time() -> None:
     bench = FakeBench()
     table = new_table("cpu", 1, bench, QUICK)
     table.overhead.median = 10**6
@@ -129,7 +129,7 @@ def test_tables_are_saved_now_and_then() -> None:
     assert len(saved) > 2
 
 
-def test_progress_is_shown_over_what_is_missing() -> None:
+def test_progress_total_is_number_of_operations_to_measure() -> None:
     seen: list[tuple[int, str]] = []
 
     def watch(items: Iterable[Any], total: int, what: str) -> Iterable[Any]:
@@ -152,7 +152,7 @@ def test_progress_is_shown_over_what_is_missing() -> None:
         ({"machine": {**FakeBench.machine, "torch": "1"}}, "torch 1, here -"),
     ],
 )
-def test_tables_of_other_places_are_not_gone_on_with(change: dict[str, Any], named: str) -> None:
+def test_rejects_resume_on_other_device_or_machine(change: dict[str, Any], named: str) -> None:
     table = table_of([]).model_copy(update=change)
     with pytest.raises(ArchError, match="A1503") as caught:
         check_same_machine(table, "cpu", 1, FakeBench())

@@ -1,4 +1,4 @@
-"""Models of latencies: fitted to measured networks, exact as costs, and as wrong as they say."""
+"""Latency models: fitting to measured networks, exact use as costs, and error estimates."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def truth(space: Space, noise: float = 0.0, seed: int = 0) -> np.ndarray[Any, An
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_operations_are_counted_for_all_architectures_at_once(name: str) -> None:
+def test_operation_counts_equal_those_of_each_network(name: str) -> None:
     space = archir.loads(SMALL[name])
     found = list(space.enumerate())[:40]
     graphs = [space.specialize(one) for one in found]
@@ -75,7 +75,7 @@ def test_operations_are_counted_for_all_architectures_at_once(name: str) -> None
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_models_are_costs_that_add_up(name: str, folder: Path) -> None:
+def test_model_costs_equal_network_estimates(name: str, folder: Path) -> None:
     space = archir.loads(SMALL[name])
     model = model_of(space)
     model.write("m.json")
@@ -98,7 +98,7 @@ def test_models_are_costs_that_add_up(name: str, folder: Path) -> None:
     assert model.estimate(space.specialize(best)) == each.min()
 
 
-def test_what_adds_up_is_learned_from_few_networks(folder: Path) -> None:
+def test_additive_latency_is_learned_from_few_networks(folder: Path) -> None:
     space = archir.loads(SMALL["depth"])
     found, times = list(space.enumerate()), truth(space, noise=30)
     measured = np.random.default_rng(1).permutation(len(found))[:20]
@@ -112,7 +112,7 @@ def test_what_adds_up_is_learned_from_few_networks(folder: Path) -> None:
     assert np.abs(predicted - times[others]).mean() < model.error < np.ptp(times) / 10
 
 
-def test_intervals_hold_as_often_as_they_say() -> None:
+def test_prediction_intervals_have_stated_coverage() -> None:
     space = archir.loads(SMALL["depth"])
     found, codes = list(space.enumerate()), codes_of(space)
     for measured in (8, 25):
@@ -128,14 +128,14 @@ def test_intervals_hold_as_often_as_they_say() -> None:
         assert 0.92 <= np.mean(within) <= 0.99
 
 
-def test_sets_of_shares_add_up_to_one_and_leave_blocks_out() -> None:
+def test_sampled_kernel_shares_sum_to_one_and_omit_blocks() -> None:
     shares, noise = gaussian_process._sample_hyperparameters(5, np.random.default_rng(0))
     assert shares.sum(axis=1) == pytest.approx(1)
     assert 0.1 < (shares == 0).mean() < 0.3
     assert 1e-4 <= noise.min() < noise.max() <= 1
 
 
-def test_errors_have_what_rounding_entries_adds() -> None:
+def test_model_error_includes_rounding_of_entries() -> None:
     """Up to half a nanosecond for each run, and a third of its square on average."""
     runs = 1e6 + 1e3 * np.arange(8)[:, None]
     counts = RunCounts((Workload(Relu(), (TensorType((8,)),)),), runs)
@@ -144,14 +144,14 @@ def test_errors_have_what_rounding_entries_adds() -> None:
     )
 
 
-def test_operations_move_operands_results_and_weights() -> None:
+def test_bytes_moved_include_operands_results_and_weights() -> None:
     image, words = TensorType((4, 6, 6)), TensorType((5,))
     counts = RunCounts((Workload(Conv(8), (image,)), Workload(Linear(3), (words,))), np.zeros((0, 2)))
     moved = [4 * 36 + 8 * 36 + 8 * 4 * 9, 5 + 3 + 3 * 5 + 3]
     assert counts.costs.tolist() == [[8 * 36 * 4 * 9, 4 * moved[0], 1], [15, 4 * moved[1], 1]]
 
 
-def test_what_is_said_of_one_network_left_out_is_what_the_others_say() -> None:
+def test_leave_one_out_predictions_equal_refitted_ones() -> None:
     rng = np.random.default_rng(0)
     blocks = [rng.normal(size=(9, 3)), rng.normal(size=(9, 5))]
     kernels = np.array([block @ block.T for block in blocks])
@@ -164,7 +164,7 @@ def test_what_is_said_of_one_network_left_out_is_what_the_others_say() -> None:
         assert measured[i] - said == pytest.approx(found.errors[i])
 
 
-def test_a_table_of_operations_is_corrected_by_what_was_measured() -> None:
+def test_model_corrects_operation_table_by_measured_networks() -> None:
     space = archir.loads(SMALL["depth"])
     table = filled(FakeBench(), space)
     for key, entry in table.entries.items():
@@ -197,14 +197,14 @@ def test_no_model_predicts_a_negative_latency(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_coefficients_are_those_of_non_negative_least_squares(seed: int) -> None:
+def test_nonnegative_least_squares_equals_scipy(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, wanted = rng.uniform(0, 3, (12, 4)), rng.normal(0, 5, 12)
     start = np.linalg.lstsq(rows, wanted, rcond=None)[0]
     assert nonnegative_least_squares(rows, wanted, start) == pytest.approx(nnls(rows, wanted)[0], abs=1e-3)
 
 
-def test_measurements_that_say_nothing_are_refused() -> None:
+def test_rejects_unusable_measurements() -> None:
     space = archir.loads(SMALL["depth"])
     found = list(space.enumerate())[:6]
     for times in ([1.0] * 6, [1.0, 2, 3, 4, 5, 0], [1.0, 2, 3, 4, 5, float("nan")], [1e12, 2, 3, 4, 5, 6]):
@@ -216,7 +216,7 @@ def test_measurements_that_say_nothing_are_refused() -> None:
         archir.fit_latency(space, found, [1.0, 2, 3])
 
 
-def test_what_a_model_does_not_know_is_refused(folder: Path) -> None:
+def test_rejects_unknown_operations_and_invalid_confidence(folder: Path) -> None:
     space = archir.loads(SMALL["depth"])
     model = model_of(space)
     entries = {key: value for key, value in model.entries.items() if not key.startswith("gelu")}
@@ -279,7 +279,7 @@ def test_missing_operations_are_named_in_order() -> None:
 
 
 @pytest.mark.parametrize(("wrong", "more"), [(1, ""), (3, ""), (4, " and 1 more"), (6, " and 3 more")])
-def test_three_mistakes_of_a_file_are_named(wrong: int, more: str, tmp_path: Path) -> None:
+def test_at_most_three_errors_of_a_file_are_named(wrong: int, more: str, tmp_path: Path) -> None:
     for made, what in ((GOOD, "model"), ({**GOOD, "model": None}, "table")):
         broken = {**made, "entries": {f"op{i}": "1" for i in range(wrong)}}
         (tmp_path / "m.json").write_text(json.dumps(broken))
@@ -300,7 +300,7 @@ def test_broken_models_are_refused(name: str, tmp_path: Path) -> None:
         files.read_latency_file(tmp_path / "m.json")
 
 
-def test_requirements_and_parts_of_the_most(folder: Path) -> None:
+def test_model_bounds_and_fractions_of_maximum_count_exactly(folder: Path) -> None:
     space = archir.loads(SMALL["depth"])
     model_of(space).write("m.json")
     (folder / "net.arch").write_text(SMALL["depth"].replace("output", f"require {SURE} <= 60us\noutput", 1))
@@ -311,7 +311,7 @@ def test_requirements_and_parts_of_the_most(folder: Path) -> None:
     assert half.count() == (int((costs <= int(7 * int(costs.max()) // 10)).sum()),) * 2
 
 
-def test_the_figures_of_the_documentation() -> None:
+def test_documented_model_errors_match_benchmark_results() -> None:
     lines = (ROOT / "benchmarks/results/latency_models_cpu.txt").read_text().splitlines()
     table = [line.split() for line in lines if line.strip().startswith(("10 ", "30 ", "100 "))][:3]
     assert [row[0] for row in table] == ["10", "30", "100"]
@@ -329,7 +329,7 @@ def run(*arguments: str, code: int = 0) -> Result:
     return result
 
 
-def test_a_model_of_a_table_of_results(folder: Path) -> None:
+def test_model_is_fitted_to_csv_measurements(folder: Path) -> None:
     (folder / "net.arch").write_text(SMALL["depth"])
     space = archir.load("net.arch")
     found, times = list(space.enumerate())[::4], truth(space)[::4]
@@ -352,7 +352,7 @@ def test_a_model_of_a_table_of_results(folder: Path) -> None:
     assert "A2251" in run("--fit", "m.json", "net.arch", "--measured", "phone.csv", "--measure", "ms", code=1).stderr
 
 
-def test_a_model_of_what_is_measured_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_is_fitted_to_networks_measured_by_bench(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def bench(device: str, batch: int, threads: int | None) -> Iterator[FakeBench]:
         yield FakeBench()

@@ -1,4 +1,4 @@
-"""Tables of latencies: what they estimate, how they are written, and which are refused."""
+"""Latency tables: estimates, file format, and rejected files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.soak import with_soak
 
 
 @pytest.mark.parametrize("name", with_soak(SPACES, ["full_attention", "darts", "nas_bench_201", "autoformer"]))
-def test_tables_of_the_published_spaces_know_random_architectures(name: str) -> None:
+def test_table_of_published_space_covers_random_architectures(name: str) -> None:
     space = space_of(name, **SPACES[name].small)
     table = table_of(space_workloads(space.graph))
     table.check_covers(space.graph)
@@ -34,7 +34,7 @@ def test_tables_of_the_published_spaces_know_random_architectures(name: str) -> 
         assert table.estimate(graph) == table.total(graph) == wanted
 
 
-def test_estimates_are_sums_of_the_rule() -> None:
+def test_table_estimate_is_base_plus_sum_of_rule() -> None:
     space = archir.loads(SMALL["kinds"])
     table = table_of(space_workloads(space.graph), Correction(scale=1.37, offset=250.4, networks=9))
     rule = latency_rule(table)
@@ -50,13 +50,13 @@ def test_estimates_are_sums_of_the_rule() -> None:
     assert table.base == round(1.37 * 1000 + 250.4)
 
 
-def test_a_space_has_no_single_latency() -> None:
+def test_estimate_rejects_a_space() -> None:
     space = archir.loads(SMALL["values"])
     with pytest.raises(ArchError, match="A0901"):
         table_of(space_workloads(space.graph)).estimate(space.graph)
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_table_entries_are_named() -> None:
     space = archir.loads(SMALL["values"])
     keys = set(space_workloads(space.graph))
     graph = space.specialize(space.sample(0))
@@ -77,7 +77,7 @@ def test_what_is_missing_is_named() -> None:
 # files
 
 
-def test_tables_are_read_as_they_are_written(tmp_path: Path) -> None:
+def test_table_file_round_trips(tmp_path: Path) -> None:
     table = table_of(["relu(f32[3])", "a"], Correction(scale=0.5, offset=3.25, networks=4))
     table.write(tmp_path / "deep" / "t.json")
     assert archir.latency_table(tmp_path / "deep" / "t.json") == table

@@ -1,4 +1,4 @@
-"""How well the sums of tables predict what networks take, and the line that corrects them."""
+"""Validation of latency tables against measured networks, and their linear correction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from archir.utils.ranks import spearman
 from tests.latencies import QUICK, SMALL, FakeBench, filled, validation
 
 
-def test_rank_correlation() -> None:
+def test_rank_correlation_matches_known_values() -> None:
     x = np.array([1.0, 2, 3, 4, 5])
     assert spearman(x, x**3) == pytest.approx(1)
     assert spearman(x, -x) == pytest.approx(-1)
@@ -22,7 +22,7 @@ def test_rank_correlation() -> None:
     assert spearman(x[:1], x[:1]) is None
 
 
-def test_lines() -> None:
+def test_least_squares_line_matches_known_values() -> None:
     x = np.array([1.0, 2.0, 4.0])
     assert fit_line(x, 3 * x + 5) == pytest.approx((3, 5))
     assert fit_line(x, np.array([1.0, 3.0, 2.0])) == pytest.approx((3 / 14, 1.5))
@@ -38,13 +38,13 @@ def test_errors_before_and_after_the_correction() -> None:
     assert (line.scale, line.offset, line.networks) == (pytest.approx(2), pytest.approx(30), 3)
 
 
-def test_the_corrected_error_leaves_one_out() -> None:
+def test_corrected_error_is_leave_one_out() -> None:
     found = validation([(1, 1), (2, 2), (3, 6)])
     lines = (22 / 13, 19 / 10, 1)  # through the origin, where the intercept of the line would be negative
     assert found.corrected_error == pytest.approx((abs(lines[0] - 1) + abs(2 * lines[1] - 2) / 2 + 3 / 6) / 3)
 
 
-def test_no_line_of_a_calibration_is_below_zero() -> None:
+def test_calibration_line_is_never_negative() -> None:
     """Times that grow faster than sums have a least-squares line that starts below zero."""
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -55,16 +55,16 @@ def test_no_line_of_a_calibration_is_below_zero() -> None:
 
 
 @pytest.mark.parametrize("pairs", [[(1, 1)], [(1, 1), (1, 2)], [(1, 3), (2, 2), (3, 1)], []])
-def test_without_a_rising_line_there_is_no_calibration(pairs: list[tuple[float, float]]) -> None:
+def test_rejects_calibration_without_rising_line(pairs: list[tuple[float, float]]) -> None:
     with pytest.raises(ArchError, match="A1504"):
         validation(pairs).correction()
 
 
-def test_two_networks_cannot_be_corrected_by_leaving_one_out() -> None:
+def test_two_networks_have_no_corrected_error() -> None:
     assert validation([(1, 1), (2, 2)]).corrected_error is None
 
 
-def test_networks_are_measured_against_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validation_compares_measured_networks_with_table(monkeypatch: pytest.MonkeyPatch) -> None:
     space = archir.loads(SMALL["depth"])
     table = filled(FakeBench(), space)
     networks = [space.specialize(architecture) for architecture in space.enumerate()]

@@ -1,4 +1,4 @@
-"""What is timed of a space: everything that any of its architectures runs, and nothing else."""
+"""The operations that are timed for a space: exactly those that its architectures run."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def union(space: Space) -> set[str]:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_a_space_runs_what_its_architectures_run(name: str) -> None:
+def test_space_workloads_equal_union_over_architectures(name: str) -> None:
     space = archir.loads(SMALL[name])
     assert space.size > 1
     assert set(space_workloads(space.graph)) == union(space)
 
 
-def test_a_published_space_runs_what_random_architectures_run() -> None:
+def test_published_space_workloads_equal_those_of_random_architectures() -> None:
     space = space_of("nas_bench_201", channels=4, cells=1, size=8)
     drawn = [space.specialize(space.sample(seed)) for seed in range(300)]
     assert set(space_workloads(space.graph)) == {one.key for graph in drawn for one in network_workloads(graph)}
@@ -43,7 +43,7 @@ def test_a_published_space_runs_what_random_architectures_run() -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(graphs(most_nodes=15, most_choices=3))
-def test_random_spaces_run_what_their_assignments_run(graph: Graph) -> None:
+def test_random_space_workloads_equal_union_over_assignments(graph: Graph) -> None:
     from archir.passes.specialize import specialize
 
     found: set[str] = set()
@@ -52,14 +52,14 @@ def test_random_spaces_run_what_their_assignments_run(graph: Graph) -> None:
     assert found == set(space_workloads(graph))
 
 
-def test_requirements_do_not_narrow_what_is_timed() -> None:
+def test_requirements_do_not_reduce_workloads() -> None:
     body = "k = choose k(1, 3)\nREQUIRE\noutput y = image |> conv(4, k)"
     narrow, wide = (archir.loads(net(body.replace("REQUIRE", line))) for line in ("require k < 3", ""))
     assert space_workloads(narrow.graph).keys() == space_workloads(wide.graph).keys()
     assert union(narrow) < set(space_workloads(narrow.graph))
 
 
-def test_keys_hold_what_matters_and_nothing_else() -> None:
+def test_workload_keys_hold_types_and_attributes_only() -> None:
     x = TensorType((4, 6, 6))
     assert Workload(Relu(), (x,)).key == "relu(f32[4, 6, 6])"
     key = Workload(Conv(8, stride=2), (x,)).key
@@ -69,7 +69,7 @@ def test_keys_hold_what_matters_and_nothing_else() -> None:
     assert len(space_workloads(space.graph)) == 2
 
 
-def test_composite_operations_are_what_they_are_written_out_as() -> None:
+def test_composite_operations_expand_to_primitive_workloads() -> None:
     x, gate = TensorType((4, 6, 6)), TensorType((4, 1, 1), kind="gate")
     kernel = TensorType((4, 3, 3), kind="kernel")
     found = expand_op(Calibrate(), [x, gate, kernel])
@@ -83,7 +83,7 @@ def test_composite_operations_are_what_they_are_written_out_as() -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_each_workload_is_a_network(name: str) -> None:
+def test_each_workload_is_a_network_that_runs(name: str) -> None:
     for one in space_workloads(archir.loads(SMALL[name]).graph).values():
         graph = one.graph()
         verify(graph)
@@ -94,7 +94,7 @@ def test_each_workload_is_a_network(name: str) -> None:
             assert session.timed(graph)(1) >= 0
 
 
-def test_nothing_is_left_of_a_copy_in_a_model() -> None:
+def test_identity_workload_is_free_in_onnx() -> None:
     x = TensorType((4, 6, 6))
     with ONNX.bench("cpu", 1, 1) as bench:
         assert bench.free(Workload(archir.ir.op.OPS["identity"](), (x,)).graph())

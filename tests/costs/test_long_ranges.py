@@ -1,4 +1,4 @@
-"""Costs of choices among very many integers: products that are not listed, against those that are."""
+"""Costs of choices over long integer ranges: unlisted products against listed ones."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def listed(space: Space, codes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 @given(st.lists(st.sampled_from(STEPS), max_size=2, unique=True), st.sampled_from(CONDITIONS))
 @settings(deadline=None, max_examples=12)
-def test_they_are_those_of_brute_force(steps: list[str], condition: str) -> None:
+def test_long_range_costs_equal_brute_force(steps: list[str], condition: str) -> None:
     space = space_of(steps, condition)
     codes = space.sample_codes(40, np.random.default_rng(0))
     wanted = listed(space, codes)
@@ -74,7 +74,7 @@ def test_they_are_those_of_brute_force(steps: list[str], condition: str) -> None
 
 @given(st.lists(st.sampled_from(STEPS), max_size=2, unique=True), st.sampled_from(CONDITIONS))
 @settings(deadline=None, max_examples=12)
-def test_extremes_are_the_same_in_every_way(steps: list[str], condition: str) -> None:
+def test_extremes_agree_between_algorithms(steps: list[str], condition: str) -> None:
     space = space_of(steps, condition)
     for name in ADDITIVE_COSTS:
         chain = space.account.chain(name)
@@ -98,7 +98,7 @@ def too_large(*_: Any) -> None:
     raise fail("A1601", "too large")
 
 
-def test_where_nothing_keeps_the_conditions_there_is_no_extreme() -> None:
+def test_unsatisfiable_conditions_have_no_extreme() -> None:
     chain = space_of([]).account.chain("params")
     choice = chain.order[1].choice
     never = Chain(chain.order, [outcome_in(choice, [0]), outcome_in(choice, [1, 2])], chain.groups, chain.constant)
@@ -106,7 +106,7 @@ def test_where_nothing_keeps_the_conditions_there_is_no_extreme() -> None:
     assert bounds.extreme(never, 0, 1) is None
 
 
-def test_means_add_up() -> None:
+def test_scope_means_sum_to_total_mean() -> None:
     from archir.costs.means import means
     from archir.costs.scopes import total_costs
 
@@ -129,7 +129,7 @@ def params(width: int, inner: int, layers: int) -> int:
 
 
 @pytest.mark.parametrize("layers", [1, 3, 24])  # tables of the last would be too large
-def test_elastic_language_models(layers: int) -> None:
+def test_elastic_language_model_parameter_extremes_are_exact(layers: int) -> None:
     with pytest.MonkeyPatch.context() as patch, work_budget(2 * MAX_WORK):
         patch.setattr(typing, "MAX_LISTED", 4_096)
         patch.setattr(sums, "MAX_LISTED", 4_096)
@@ -147,7 +147,7 @@ def test_elastic_language_models(layers: int) -> None:
             assert few.cost(drawn)["params"].max() <= params(100, 100, layers)
 
 
-def test_products_of_few_combinations_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_products_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sums, "MAX_LISTED", 4_096)
     terms = SymbolicCosts(space_of(STEPS[:2]).graph).total_terms()
     assert all(type(term) is not sums.Product for own in terms.values() for term in own)

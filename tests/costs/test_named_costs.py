@@ -1,4 +1,4 @@
-"""Costs that are asked for by name are those of a slow count, of other tools, and of papers."""
+"""Costs asked for by name equal a slow count, other tools' counts and published figures."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def steps(graph: Graph, context: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("net", DECODERS)
-def test_decoders_cost_what_a_slow_count_says(net: str) -> None:
+def test_decoder_costs_equal_slow_count(net: str) -> None:
     space, rng = small(net), random.Random(0)
     several = [space.sample(rng) for _ in range(3)]
     names = [f"{name}(context={n})" for name in ("kv_bytes", "decode_macs") for n in (1, 5, LONGEST)]
@@ -77,7 +77,7 @@ def test_decoders_cost_what_a_slow_count_says(net: str) -> None:
 
 
 @pytest.mark.parametrize("net", DECODERS)
-def test_steps_add_up_to_the_whole_text(net: str) -> None:
+def test_decode_macs_sum_to_prefill_macs(net: str) -> None:
     space = small(net)
     architecture = space.sample(1)
     each = space.cost([architecture], [f"decode_macs(context={n})" for n in range(1, LONGEST + 1)])
@@ -86,7 +86,7 @@ def test_steps_add_up_to_the_whole_text(net: str) -> None:
 
 
 @pytest.mark.parametrize(("causal", "window"), [(False, None), (True, None), (False, 3), (True, 3), (False, 20)])
-def test_pairs_are_those_that_take_part(causal: bool, window: int | None) -> None:
+def test_attention_macs_count_only_unmasked_pairs(causal: bool, window: int | None) -> None:
     text = f"""net tiny {{
         input tokens: i64[7]
         x = tokens |> embedding(5, 4)
@@ -97,7 +97,7 @@ def test_pairs_are_those_that_take_part(causal: bool, window: int | None) -> Non
     assert space_of(text).account.extremes("prefill_macs")[0].value == 8 * len(pairs)
 
 
-def test_caches_of_llama_are_those_published() -> None:
+def test_llama_kv_cache_matches_published_size() -> None:
     """131,072 bytes a token in 16 bits: 15.62 GiB at 128,000 tokens."""
     space = archir.load(EXAMPLES / "llama" / "llama3.arch")
     name = "kv_bytes(context=128K)"
@@ -105,7 +105,7 @@ def test_caches_of_llama_are_those_published() -> None:
     assert space.account.extremes('weight_bytes("bf16")')[1].value == 2 * 8_030_261_248
 
 
-def test_a_token_costs_every_weight_once() -> None:
+def test_decoding_a_token_uses_every_weight_once() -> None:
     """All but norms and the table of words; and the attention to itself."""
     space = archir.load(EXAMPLES / "llama" / "llama3.arch", depth=1)
     params = space.account.extremes("params")[1].value
@@ -125,7 +125,7 @@ def test_caches_that_layers_share_count_once() -> None:
     assert space.cost(several, ['kv_bytes(dtype="int8")'])['kv_bytes(dtype="int8")'].tolist() == [2 * 56, 56]
 
 
-def test_counters_of_other_tools_agree() -> None:
+def test_conv_and_linear_macs_match_other_tools() -> None:
     """fvcore's way, of the networks' tables: convolutions and linear maps of ResNet-50 and DeiT-Tiny."""
     resnet = archir.load(EXAMPLES / "resnet50.arch")
     assert resnet.account.extremes("macs_conv_linear")[0].value == 4_089_184_256
@@ -151,7 +151,7 @@ def test_costs_without_a_rule_are_refused(name: str) -> None:
         rule_of(space_of(CONV).graph, name)
 
 
-def test_flops_are_those_of_torchs_counter() -> None:
+def test_flops_equal_torch_flop_counter() -> None:
     space = space_of(CONV)
     for op in ("wide", "skip"):
         architecture = space.architecture({"op": op})
@@ -162,7 +162,7 @@ def test_flops_are_those_of_torchs_counter() -> None:
         assert counter.get_total_flops() == space.cost([architecture], ["flops"])["flops"][0]
 
 
-def test_microcontrollers_hold_weights_and_results_in_8_bits() -> None:
+def test_sram_and_flash_bytes_count_8_bit_weights_and_results() -> None:
     space = space_of(CONV)
     several = [space.architecture({"op": op}) for op in ("wide", "skip")]
     found = space.cost(several, ["sram_bytes", "flash_bytes", 'weight_bytes("int8")', 'weight_bytes("int4")'])
@@ -189,7 +189,7 @@ def test_bytes_of_shared_weights_count_once() -> None:
     assert space.cost(several, ["weight_bytes"])["weight_bytes"].tolist() == [4 * 642, 4 * 600]
 
 
-def test_bounds_and_tables_take_them() -> None:
+def test_named_costs_work_in_bounds_and_tables() -> None:
     space = small(DECODERS[0])
     names = ["kv_bytes(context=64, batch=2)", "decode_macs(context=64)"]
     few = space.where(f"{names[0]} <= 0.5x and {names[1]} <= 4K")
@@ -202,7 +202,7 @@ def test_bounds_and_tables_take_them() -> None:
     assert low <= space.cost([space.sample(0)], ["sram_bytes"])["sram_bytes"][0] <= high
 
 
-def test_requirements_take_them() -> None:
+def test_named_costs_work_in_requirements() -> None:
     text = """net tiny {
         input x: f32[8]
         require weight_bytes("int8") <= BYTES and flops > 0
@@ -225,14 +225,14 @@ def test_requirements_take_them() -> None:
         ("zoo/gpt.arch:gpt", "flop", "A1604.*did you mean `flops`"),
     ],
 )  # fmt: skip
-def test_what_is_not_known_is_said(net: str, name: str, said: str) -> None:
+def test_rejects_inapplicable_named_costs_with_reason(net: str, name: str, said: str) -> None:
     space: Any = small(net if net in NETS else "zoo/gpt.arch:gpt")
     with pytest.raises(ArchError, match=f"(?s){said}"):
         space.cost([space.sample(0)], [name])
 
 
 @pytest.mark.soak
-def test_choices_that_are_too_entangled_are_costed_one_by_one() -> None:
+def test_entangled_choices_are_costed_per_architecture() -> None:
     space = small("nas_fpn/nas_fpn.arch:nas_fpn")
     several = [space.sample(seed) for seed in range(2)]
     found = space.cost(several, ["weight_bytes", "flops", "params", "macs"])
@@ -240,7 +240,7 @@ def test_choices_that_are_too_entangled_are_costed_one_by_one() -> None:
     assert (found["flops"] == 2 * found["macs"]).all()
 
 
-def test_peaks_are_no_sums_and_element_types_are_texts() -> None:
+def test_rejects_summed_peak_costs_and_unquoted_element_types() -> None:
     space = archir.loads("net n {\n input x: f32[4, 8, 8]\n output y = x |> conv(choose width(4, 8))\n}")
     for name in ("peak_bytes", "sram_bytes"):
         with pytest.raises(ArchError, match=f"A1604.*`{name}` is a maximum over the operations"):
@@ -258,19 +258,19 @@ TEXTS = """net n {
 }"""
 
 
-def test_a_table_of_words_has_one_scale() -> None:
+def test_embedding_table_counts_one_scale_in_flash() -> None:
     space = archir.loads(TEXTS.replace("BODY", "output y = x |> linear(3)"))
     assert space.cost([space.sample(0)], ["flash_bytes"])["flash_bytes"] == [10 * 4 + 4 + 4 * 3 + 4 * 3 + 4 * 3]
 
 
-def test_weights_that_depend_on_the_number_of_tokens_are_refused() -> None:
+def test_rejects_context_that_changes_weight_shapes() -> None:
     space = archir.loads(TEXTS.replace("BODY", "output y = x |> flatten |> linear(choose w(2, 3))"))
     assert space.cost([space.architecture({"w": 3})], ["prefill_macs(context=8)"])["prefill_macs(context=8)"] == [96]
     with pytest.raises(ArchError, match=r"A3320.*9 tokens: `linear` would have other weights"):
         space.cost([space.sample(0)], ["prefill_macs(context=9)"])
 
 
-def test_nodes_that_nobody_needs_are_of_any_length() -> None:
+def test_unused_nodes_do_not_prevent_resizing() -> None:
     graph = archir.loads(TEXTS.replace("BODY", "output y = x |> linear(3)")).graph
     graph.add(Node(Relu()), graph.add(Node(Linear(5)), graph.outputs["y"]))
     assert Resized(SymbolicCosts(graph), 9).symbolic.types[graph.outputs["y"]].shape == (9, 3)

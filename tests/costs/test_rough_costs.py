@@ -1,4 +1,4 @@
-"""Where choices are too entangled, costs are bounded by what the program says of where its nodes are made."""
+"""Costs of entangled spaces: sound bounds within a limited work budget."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def spaces(seeds: range) -> list[Space]:
     return found
 
 
-def test_no_architecture_is_beyond_rough_bounds() -> None:
+def test_rough_bounds_hold_for_all_architectures() -> None:
     found = spaces(range(100))
     assert len(found) > 20
     for space in found:
@@ -62,7 +62,7 @@ def test_no_architecture_is_beyond_rough_bounds() -> None:
                 assert end.value in costs[name][(codes == end.codes).all(axis=1)], space.name
 
 
-def test_ends_are_found_where_nothing_can_be_drawn() -> None:
+def test_extremes_are_exact_without_samples() -> None:
     space = archir.loads("""
         net n() {
             input x: f32[4]
@@ -86,7 +86,7 @@ def test_ends_are_found_where_nothing_can_be_drawn() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["nas_bench_101", "nas_fpn"])
-def test_published_wirings_are_bounded_with_the_usual_budget(name: str) -> None:
+def test_published_wiring_spaces_are_bounded_within_default_budget(name: str) -> None:
     with work_budget():
         space = archir.load(f"examples/{name}/{name}.arch")
         for cost in space.account.summed:
@@ -96,7 +96,7 @@ def test_published_wirings_are_bounded_with_the_usual_budget(name: str) -> None:
             assert name == "nas_fpn" or (least.exact and greatest.exact)
 
 
-def test_a_portion_leaves_the_rest() -> None:
+def test_budget_share_leaves_the_rest_unspent() -> None:
     with work_budget(100):
         with pytest.raises(WorkError), budget_share(1 / 4):
             spend(30)
@@ -104,7 +104,7 @@ def test_a_portion_leaves_the_rest() -> None:
         spend(60)
 
 
-def test_a_budget_anew_takes_nothing_from_the_one_around_it() -> None:
+def test_fresh_budget_does_not_spend_outer_budget() -> None:
     with work_budget(100):
         spend(90)
         with fresh_budget(2):
@@ -112,7 +112,7 @@ def test_a_budget_anew_takes_nothing_from_the_one_around_it() -> None:
         assert current_budget().left == 10
 
 
-def test_neighbours_are_looked_at_for_a_share_of_the_work() -> None:
+def test_local_search_keeps_best_when_budget_ends() -> None:
     """The best so far stays if costing its neighbours is too much; without any cost, the first one that there is."""
     space = archir.loads("""
         net n() {
@@ -140,7 +140,7 @@ def test_neighbours_are_looked_at_for_a_share_of_the_work() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["amoebanet", "auto_deeplab", "hnas", "nasnet"])
-def test_the_command_costs_large_spaces(name: str) -> None:
+def test_cost_command_succeeds_on_large_spaces(name: str) -> None:
     """Each cost has a budget of its own, which these take most of."""
     done = CliRunner().invoke(main, ["cost", f"{EXAMPLES}/zoo/{name}.arch"])
     assert done.exit_code == 0, done.output

@@ -1,4 +1,4 @@
-"""What the parts of a space cost: least, mean and greatest, against brute force."""
+"""Costs of the parts of a space (least, mean, greatest) against brute force."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.soak import with_soak
 
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("name", CUT)
-def test_parts_are_those_of_brute_force(name: str, depth: int) -> None:
+def test_scope_costs_equal_brute_force(name: str, depth: int) -> None:
     space = cut(name)
     found = scopes.costs_by_scope(space.account, depth)
     networks = [of_network(space.specialize(architecture), depth) for architecture in space.enumerate()]
@@ -52,12 +52,12 @@ def test_means_of_published_spaces_add_up(name: str) -> None:
         assert sum(part[one].least for part in parts.values()) <= total[one].least
 
 
-def test_a_mean_of_what_is_no_sum() -> None:
+def test_rejects_mean_of_peak_bytes() -> None:
     with pytest.raises(ArchError, match="A1604"):
         means(cut("depth").account, "peak_bytes")
 
 
-def test_the_command_line() -> None:
+def test_cost_by_scope_prints_totals_and_parts() -> None:
     path = str(EXAMPLES / "mobilenet_v3_ofa" / "mobilenet_v3_ofa.arch")
     shown = CliRunner().invoke(main, ["cost", path, "--by", "scope"]).output
     assert "total               121,278,672   352,292,283.6   566,170,656        100.0%" in shown

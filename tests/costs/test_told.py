@@ -1,4 +1,4 @@
-"""How extreme costs are told, and the cost nearest to a range."""
+"""How extreme costs are printed, and the cost nearest to a range."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from archir.diagnostics.work import spend, work_budget
         (Extreme(900, (0, 1), 1_000), "between 900 and 1,000"),
     ],
 )
-def test_an_extreme_is_told_as_far_as_it_is_known(found: Extreme, told: str) -> None:
+def test_inexact_extremes_are_printed_as_bounds(found: Extreme, told: str) -> None:
     assert _format_extreme(found, "at most" if (found.bound or 0) > found.value else "at least") == told
 
 
@@ -58,7 +58,7 @@ GAPS = [
 
 
 @pytest.mark.parametrize(("low", "high"), GAPS)
-def test_the_nearest_cost_is_that_of_an_architecture(low: int, high: int) -> None:
+def test_nearest_cost_equals_brute_force(low: int, high: int) -> None:
     distances = {cost: max(low - cost, cost - high) for cost in COSTS}
     found = SPACE.account.nearest_cost("params", low, high)
     assert distances[found] == min(distances.values())

@@ -1,4 +1,4 @@
-"""What programs ask by MCP: every tool by the official client, answers that are small, and folders that hold."""
+"""The MCP server: every tool through the official client, small answers, confined folders."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def room(tmp_path: Path) -> Path:
     return tmp_path / "room"
 
 
-def test_every_tool_says_what_it_takes_and_answers(room: Path) -> None:
+def test_every_tool_has_description_and_output_schema(room: Path) -> None:
     async def ask() -> Any:
         async with Client(make_server([room])) as client:
             return await client.list_tools()
@@ -77,7 +77,7 @@ def test_every_tool_says_what_it_takes_and_answers(room: Path) -> None:
         assert one.annotations.read_only_hint == (name not in WRITING_TOOLS)
 
 
-def test_a_program_is_written_with_the_tools(room: Path) -> None:
+def test_tools_check_fix_and_count_a_program(room: Path) -> None:
     """As an agent would: check, read, fix, look again, then count, cost, draw and show."""
     (first,) = asked(room, ("check", {"text": WRONG}))
     assert not first["ok"]
@@ -109,7 +109,7 @@ def test_a_program_is_written_with_the_tools(room: Path) -> None:
     assert answered(room, "format", text=SPACE.replace("    ", " "))["text"] == SPACE
 
 
-def test_the_exchange_of_the_page_is_one(room: Path) -> None:
+def test_documented_exchange_matches_the_server(room: Path) -> None:
     page = (ROOT / "docs" / "agents.md").read_text()
     asked_for, said = re.search(r"^check (\{[^\n]*\})\n(.*?)```", page, re.MULTILINE | re.DOTALL).groups()  # type: ignore[union-attr]
     (problem,) = answered(room, "check", **json.loads(asked_for))["problems"]
@@ -117,7 +117,7 @@ def test_the_exchange_of_the_page_is_one(room: Path) -> None:
         assert f"{json.dumps(key)}: {json.dumps(problem[key])}" in said
 
 
-def test_files_are_mended_only_if_asked(room: Path) -> None:
+def test_files_are_changed_only_with_write(room: Path) -> None:
     (room / "wrong.arch").write_text(WRONG)
     assert not answered(room, "fix", path="wrong.arch")["written"]
     assert (room / "wrong.arch").read_text() == WRONG
@@ -129,7 +129,7 @@ def test_files_are_mended_only_if_asked(room: Path) -> None:
     assert answered(room, "fix", text=WRONG, write=True)["problems"][0]["code"] == "A2606"
 
 
-def test_words_are_explained(room: Path) -> None:
+def test_explain_tool_covers_codes_operations_and_blocks(room: Path) -> None:
     for what, said in {
         "A0201": "# A0201", "conv": "conv(x, channels", "std.cells": "block sep_conv(", "sep_conv": "import std.cells",
         "std.cells.sep_conv": "separable",
@@ -141,7 +141,7 @@ def test_words_are_explained(room: Path) -> None:
     assert "conv" in problem["hint"]
 
 
-def test_runs_are_told(room: Path) -> None:
+def test_status_tool_lists_runs(room: Path) -> None:
     (room / "runs").mkdir()
     assert answered(room, "status")["runs"] == []
     (room / "recipe.toml").write_text(
@@ -174,7 +174,7 @@ PATHS = ["../secret.arch", "link.arch", "folder/secret.arch", "/etc/passwd", "",
 
 
 @pytest.mark.parametrize("tool", ["check", "fix", "format", "count", "cost", "sample", "show"])
-def test_paths_outside_are_refused(tool: str, outside: Path) -> None:
+def test_rejects_paths_outside_served_folders(tool: str, outside: Path) -> None:
     paths = [*PATHS, str(outside.parent / "secret.arch")]
     for path, found in zip(paths, asked(outside, *((tool, {"path": path}) for path in paths)), strict=True):
         assert not found["ok"], path
@@ -183,14 +183,14 @@ def test_paths_outside_are_refused(tool: str, outside: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["imports", "through", "linked", "table", "absolute"])
-def test_what_a_program_names_outside_is_not_read(name: str, outside: Path) -> None:
+def test_programs_cannot_read_files_outside_served_folders(name: str, outside: Path) -> None:
     tools = ("check", "count", "cost", "fix")
     for tool, found in zip(tools, asked(outside, *((one, {"path": f"{name}.arch"}) for one in tools)), strict=True):
         assert not found["ok"], tool
         assert "SECRET" not in json.dumps(found)
 
 
-def test_a_text_reads_no_files_but_the_library(outside: Path) -> None:
+def test_program_text_reads_only_library_files(outside: Path) -> None:
     assert not answered(outside, "check", text='import "space.arch"\n' + SPACE)["ok"]
     assert answered(outside, "check", text="import std.cells\n" + SPACE)["ok"]
     table = f'latency("{outside.parent / "secret.json"}") <= 1ms'
@@ -200,11 +200,11 @@ def test_a_text_reads_no_files_but_the_library(outside: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["..", "folder", "/", "missing"])
-def test_runs_outside_are_not_looked_at(folder: str, outside: Path) -> None:
+def test_status_rejects_folders_outside(folder: str, outside: Path) -> None:
     assert not answered(outside, "status", folder=folder)["ok"]
 
 
-def test_nothing_is_written_outside(outside: Path) -> None:
+def test_writing_tools_do_not_write_outside(outside: Path) -> None:
     before = (outside.parent / "secret.arch").read_text()
     for path in ("link.arch", "../secret.arch", "folder/secret.arch"):
         for tool in WRITING_TOOLS:
@@ -212,7 +212,7 @@ def test_nothing_is_written_outside(outside: Path) -> None:
     assert (outside.parent / "secret.arch").read_text() == before
 
 
-def test_files_are_read_and_written_within_folders_alone(tmp_path: Path) -> None:
+def test_confined_reads_reject_links_and_outside_paths(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for name in ("in/a", "b"):
         (tmp_path / name).write_text("text")
@@ -227,9 +227,7 @@ def test_files_are_read_and_written_within_folders_alone(tmp_path: Path) -> None
     assert (tmp_path / "b").read_text() == "text"
 
 
-def test_a_file_that_is_exchanged_while_it_is_opened_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rejects_file_exchanged_while_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a").write_text("mine")
     (tmp_path / "b").write_text("secret")
@@ -249,7 +247,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_programs_are_answered_and_small(name: str, room: Path) -> None:
+def test_hostile_programs_get_small_answers(name: str, room: Path) -> None:
     asking = [("check", {"text": HOSTILE[name]}), ("count", {"text": HOSTILE[name]}), ("check", {"text": SPACE})]
     *wrong, right = asked(room, *asking)
     for found in wrong:
@@ -261,7 +259,7 @@ def test_hostile_programs_are_answered_and_small(name: str, room: Path) -> None:
     assert name != "many" or wrong[0]["more"] > 0
 
 
-def test_messages_are_short_whatever_is_named(room: Path) -> None:
+def test_messages_stay_short_for_long_names(room: Path) -> None:
     for given in ({"text": SPACE.replace("relu", "a" * 100_000)}, {"path": "space.arch", "where": "a" * 100_000}):
         problems = answered(room, "count", **given)["problems"]
         assert problems
@@ -269,7 +267,7 @@ def test_messages_are_short_whatever_is_named(room: Path) -> None:
 
 
 @pytest.mark.parametrize("tool", ["check", "fix"])
-def test_requests_end_and_the_next_is_answered(tool: str, room: Path) -> None:
+def test_long_request_times_out_and_next_is_answered(tool: str, room: Path) -> None:
     """Each net of a text is checked within a budget of its own, so that many of them would take minutes."""
     many = "\n".join(f"net n{i} {{ input x: f32[4]\n output y = x |> relu }}" for i in range(5_000))
 
@@ -284,20 +282,20 @@ def test_requests_end_and_the_next_is_answered(tool: str, room: Path) -> None:
     assert after["ok"]
 
 
-def test_what_is_too_long_is_cut(room: Path) -> None:
+def test_long_answers_are_truncated(room: Path) -> None:
     found = answered(room, "show", text=(EXAMPLES / "resnet50.arch").read_text(), form="svg")
     assert found["ok"]
     assert len(found["text"]) <= MAX_TEXT
 
 
-def test_the_language_in_a_page_is_right() -> None:
+def test_language_page_programs_are_valid() -> None:
     for program in re.findall(r"```arch\n(.*?)```", language(), re.DOTALL):
         assert archir.loads(program).size > 1
     assert all(name in operations() for name in OPS)
     assert "sep_conv" in libraries()
 
 
-def test_pages_are_resources(room: Path) -> None:
+def test_documentation_pages_are_mcp_resources(room: Path) -> None:
     async def ask() -> list[str]:
         async with Client(make_server([room])) as client:
             listed = {str(one.uri) for one in (await client.list_resources()).resources}
@@ -306,7 +304,7 @@ def test_pages_are_resources(room: Path) -> None:
     assert len(asyncio.run(ask())) == 3
 
 
-def test_the_command_serves_over_standard_input_and_output(room: Path) -> None:
+def test_mcp_command_serves_over_stdio(room: Path) -> None:
     server = StdioServerParameters(command=sys.executable, args=["-m", "archir", "mcp", str(room)])
 
     async def ask() -> dict[str, Any]:

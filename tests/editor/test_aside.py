@@ -1,4 +1,4 @@
-"""Long work of the server is given up when something else is asked, and begun anew."""
+"""Background work of the language server: interruption, cancellation and order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def endless(begun: Event, again: int = 1) -> str:
 
 
 @pytest.mark.parametrize("again", [1, 3])
-def test_work_ends_when_something_else_is_asked(again: int) -> None:
+def test_background_work_is_interrupted_by_new_request(again: int) -> None:
     async def test() -> None:
         aside, begun = BackgroundWorker(), Event()
         task = asyncio.ensure_future(aside.run(lambda: lambda: endless(begun, again)))
@@ -51,7 +51,7 @@ def test_work_ends_when_something_else_is_asked(again: int) -> None:
     soon(test)
 
 
-def test_work_ends_with_the_request_that_it_is_for() -> None:
+def test_background_work_ends_when_request_is_canceled() -> None:
     async def test() -> None:
         aside, begun = BackgroundWorker(), Event()
         task = asyncio.ensure_future(aside.run(lambda: lambda: endless(begun)))
@@ -65,7 +65,7 @@ def test_work_ends_with_the_request_that_it_is_for() -> None:
     soon(test)
 
 
-def test_work_waits_for_its_turn_and_hands_on_what_it_raises() -> None:
+def test_background_work_runs_in_order_and_propagates_errors() -> None:
     async def test() -> None:
         aside, order = BackgroundWorker(), []
 
@@ -84,7 +84,7 @@ def test_work_waits_for_its_turn_and_hands_on_what_it_raises() -> None:
     soon(test)
 
 
-def test_a_keystroke_does_not_wait_for_shapes() -> None:
+def test_keystroke_interrupts_running_check() -> None:
     """A check that runs is given up for the next text: what it would have said is not told."""
 
     async def test() -> None:

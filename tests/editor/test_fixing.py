@@ -1,4 +1,4 @@
-"""Mistakes that are planted over the examples are found, and `archir check --fix` mends most of them."""
+"""Mistakes planted in the examples are found, and `archir check --fix` repairs most of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def told(kinds: dict[str, int]) -> Counter[str]:
     return total
 
 
-def test_most_of_a_few_are_mended() -> None:
+def test_fix_repairs_most_of_a_few_mistakes() -> None:
     found = told({"deleted": 1, "doubled": 1, "swapped": 1, "name": 1, "heads": 1, "arity": 1})
     assert found["found"] == found["all"]
     assert found["mended"] >= 0.7 * found["all"]
@@ -57,7 +57,7 @@ def test_most_of_a_few_are_mended() -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_most_of_five_hundred_are_mended() -> None:
+def test_fix_repairs_most_of_five_hundred_mistakes() -> None:
     """All are found at the right line; 70% mended to what checks, half of these to what was there before."""
     found = told({kind: 500 // len(KINDS) + (n < 500 % len(KINDS)) for n, kind in enumerate(KINDS)})
     print(dict(found))
@@ -72,7 +72,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output + result.stderr
 
 
-def test_a_file_is_mended_once_and_then_left_alone(tmp_path: Path) -> None:
+def test_fix_writes_file_once(tmp_path: Path) -> None:
     file = tmp_path / "net.arch"
     file.write_text(WRONG)
     code, output = run("check", "--fix", str(file))
@@ -86,7 +86,7 @@ def test_a_file_is_mended_once_and_then_left_alone(tmp_path: Path) -> None:
     assert file.stat().st_mtime_ns == before
 
 
-def test_what_cannot_be_mended_is_left_alone(tmp_path: Path) -> None:
+def test_unfixable_file_is_left_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "net.arch"
     file.write_text("there is nothing here that is a program\nat all, not even nearly\n")
     code, output = run("check", "--fix", str(file))
@@ -95,13 +95,13 @@ def test_what_cannot_be_mended_is_left_alone(tmp_path: Path) -> None:
     assert file.read_text().startswith("there is nothing here")
 
 
-def test_standard_input_is_no_file() -> None:
+def test_fix_rejects_standard_input() -> None:
     assert run("check", "--fix", "-")[0] == 2
 
 
 @settings(max_examples=8)
 @given(st.data())
-def test_no_file_gets_worse(data: st.DataObject) -> None:
+def test_fix_reduces_problems_or_keeps_text(data: st.DataObject) -> None:
     """Two mistakes at once: fewer are left, or the text is the same."""
     at = sorted(data.draw(st.lists(st.integers(0, len(RIGHT) - 1), min_size=2, max_size=2)), reverse=True)
     text = RIGHT

@@ -1,4 +1,4 @@
-"""The playground: what it needs of Python, and the page itself in a browser, with Python inside of it."""
+"""The playground: its Python part with few packages, and the page in a browser."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ print(json.dumps({
 """
 
 
-def test_programs_are_checked_counted_and_pictured_with_few_packages() -> None:
+def test_playground_code_runs_with_few_packages() -> None:
     # a process of its own: here all packages are imported long since
     command = [sys.executable, "-c", ALONE, str(SPACE)]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -109,7 +109,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 @pytest.mark.soak
 @pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on PATH")
 @PYODIDE
-def test_the_playground_in_a_browser(address: str, tmp_path: Path) -> None:
+def test_playground_checks_programs_in_browser(address: str, tmp_path: Path) -> None:
     chromium = Chromium(tmp_path / "profile")
     try:
         page = Page(chromium, address)

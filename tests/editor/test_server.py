@@ -1,4 +1,4 @@
-"""The language server, asked by a client as editors ask it, over the nine published spaces."""
+"""The language server, asked by a client as editors ask it, over the published spaces."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_every_feature_answers_over_the_published_spaces(space: str) -> None:
     run(test)
 
 
-def test_shapes_counts_and_costs_stand_in_the_text() -> None:
+def test_inlay_hints_and_hover_show_shapes_and_counts() -> None:
     async def test() -> None:
         async with serving(EXAMPLES) as client:
             path = EXAMPLES / "nas_bench_201" / "nas_bench_201.arch"
@@ -162,7 +162,7 @@ def test_shapes_counts_and_costs_stand_in_the_text() -> None:
     run(test)
 
 
-def test_mistakes_are_told_while_typing_and_mended(tmp_path: Path) -> None:
+def test_mistakes_are_diagnosed_and_fixed_while_typing(tmp_path: Path) -> None:
     async def test() -> None:
         async with serving(tmp_path) as client:
             path = tmp_path / "net.arch"
@@ -188,7 +188,7 @@ def test_mistakes_are_told_while_typing_and_mended(tmp_path: Path) -> None:
     run(test)
 
 
-def test_files_that_are_not_open_are_forgotten_when_files_change(tmp_path: Path) -> None:
+def test_caches_of_closed_files_are_dropped_on_change(tmp_path: Path) -> None:
     (tmp_path / "net.arch").write_text("net n {\n    input x: f32[4]\n    output y = x |> relu\n}\n")
     server = make_server()
     server.protocol._workspace = Workspace(tmp_path.as_uri())
@@ -200,7 +200,7 @@ def test_files_that_are_not_open_are_forgotten_when_files_change(tmp_path: Path)
     assert not server.parse_caches
 
 
-def test_a_rename_goes_through_files_and_architectures(tmp_path: Path) -> None:
+def test_rename_edits_programs_and_architecture_files(tmp_path: Path) -> None:
     for name in ("nas_bench_201.arch", "nor_conv_3x3.json"):
         (tmp_path / name).write_text((EXAMPLES / "nas_bench_201" / name).read_text("utf-8"), "utf-8")
     (tmp_path / "other.arch").write_text(
@@ -275,11 +275,11 @@ def edits(many: int, each: int) -> None:
     asyncio.run(test())
 
 
-def test_random_edits_leave_the_server_right() -> None:
+def test_server_is_consistent_after_random_edits() -> None:
     edits(60, 20)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_a_hundred_thousand_random_edits_leave_the_server_right() -> None:
+def test_server_is_consistent_after_hundred_thousand_random_edits() -> None:
     edits(100_000, 100)

@@ -1,4 +1,4 @@
-"""`archir studio`: what its page is told, and whom it answers."""
+"""`archir studio`: answers to its page, access control, and saving."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def desk() -> Session:
     return Session()
 
 
-def test_a_text_is_checked_as_the_command_checks_it(desk: Session, tmp_path: Path) -> None:
+def test_studio_check_equals_archir_check(desk: Session, tmp_path: Path) -> None:
     broken = SMALL.replace("global_avg_pool", "global_avg_poll")
     (tmp_path / "space.arch").write_text(broken)
     found = desk.ask("check", {"text": broken})["problems"]
@@ -51,7 +51,7 @@ def test_a_text_is_checked_as_the_command_checks_it(desk: Session, tmp_path: Pat
     }
 
 
-def test_texts_without_a_net_and_with_several(desk: Session) -> None:
+def test_studio_handles_texts_without_net_and_with_several(desk: Session) -> None:
     assert desk.ask("check", {"text": "# nothing yet\n"}) == {"problems": [], "nets": []}
     assert desk.ask("costs", {"text": ""})["problems"][0]["code"] == "A0808"
     both = SMALL + SMALL.replace("net small", "net other").replace("4, 8, 16", "4, 8")
@@ -60,7 +60,7 @@ def test_texts_without_a_net_and_with_several(desk: Session) -> None:
     assert desk.ask("within", {"text": both, "net": "other", "bounds": {}})["of"] == "4"
 
 
-def test_counts_within_bounds_are_those_of_all_architectures(desk: Session) -> None:
+def test_studio_counts_within_bounds_equal_brute_force(desk: Session) -> None:
     space = archir.loads(NB201)
     costs = space.cost(list(space.enumerate()), COSTS)
     told = desk.ask("costs", {"text": NB201})["costs"]
@@ -80,7 +80,7 @@ def test_counts_within_bounds_are_those_of_all_architectures(desk: Session) -> N
         }
 
 
-def test_own_bounds_count_as_well(desk: Session) -> None:
+def test_requirements_of_the_net_combine_with_page_bounds(desk: Session) -> None:
     bounded = SMALL.replace("    output", "    require params <= 500\n    output")
     space = archir.loads(SMALL)
     params = sorted(int(one) for one in space.cost(list(space.enumerate()), ["params"])["params"])
@@ -92,7 +92,7 @@ def test_own_bounds_count_as_well(desk: Session) -> None:
     assert desk.ask("within", {"text": bounded, "bounds": {"params": [10**6, 10**7]}})["most"] == "0"
 
 
-def test_architectures_are_drawn_within_bounds_pictured_and_compared(desk: Session) -> None:
+def test_sampled_architectures_keep_bounds_and_are_compared(desk: Session) -> None:
     bounds = {"macs": ["0", "40000000"]}
     drawn = desk.ask("sample", {"text": NB201, "bounds": bounds, "seed": 3, "count": 4})["architectures"]
     assert len(drawn) == 4
@@ -116,7 +116,7 @@ def test_architectures_are_drawn_within_bounds_pictured_and_compared(desk: Sessi
     assert wrong["problems"][0]["code"] == "A1002"
 
 
-def test_words_are_explained_and_completed(desk: Session) -> None:
+def test_studio_answers_hover_and_completion(desk: Session) -> None:
     at = SMALL.index("conv(") + 2
     assert "conv" in desk.ask("hover", {"text": SMALL, "at": at})["text"]
     typed = SMALL.replace("global_avg_pool", "glob")
@@ -124,7 +124,7 @@ def test_words_are_explained_and_completed(desk: Session) -> None:
     assert "global_avg_pool" in [one["label"] for one in items]
 
 
-def test_places_are_counted_as_browsers_count_them(desk: Session) -> None:
+def test_problem_positions_are_utf16_offsets(desk: Session) -> None:
     text = "# 🎈 and é\n" + SMALL.replace("linear", "lineer")
     (problem,) = desk.ask("check", {"text": text})["problems"]
     wide = text.encode("utf-16-le")
@@ -132,12 +132,12 @@ def test_places_are_counted_as_browsers_count_them(desk: Session) -> None:
     assert all(from_utf16_offset(text, to_utf16_offset(text, at)) == at for at in range(len(text)))
 
 
-def test_a_program_is_laid_out(desk: Session) -> None:
+def test_studio_formats_program(desk: Session) -> None:
     assert desk.ask("format", {"text": SMALL.replace("    ", "  ")})["text"] == archir.format(SMALL)
     assert desk.ask("format", {"text": "net {"})["problems"]
 
 
-def test_what_takes_too_much_is_said(desk: Session) -> None:
+def test_studio_reports_exceeded_work_limit(desk: Session) -> None:
     text = SMALL.replace("    output", "    for i in 0..1000000 { x = x |> relu |> conv(8) |> gelu }\n    output")
     for kind in ("check", "costs"):
         (problem,) = desk.ask(kind, {"text": text})["problems"]
@@ -163,7 +163,7 @@ WRONG: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "fields"), WRONG)
-def test_questions_that_no_page_asks_are_refused(desk: Session, kind: str, fields: Any) -> None:
+def test_rejects_malformed_page_requests(desk: Session, kind: str, fields: Any) -> None:
     with pytest.raises(RequestError):
         desk.ask(kind, fields)
 
@@ -198,7 +198,7 @@ def asked(
     return answer.status, json.loads(text) if is_json else text, answer.headers
 
 
-def test_the_page_opens_by_its_token_alone(studio: Studio) -> None:
+def test_page_opens_only_with_its_token(studio: Studio) -> None:
     assert asked(studio, f"/?token={studio.token}")[0] == 200
     assert asked(studio, "/")[0] == 403
     assert asked(studio, "/?token=x")[0] == 403
@@ -213,7 +213,7 @@ def test_the_page_opens_by_its_token_alone(studio: Studio) -> None:
     assert headers["Cache-Control"] == "no-store"
 
 
-def test_other_pages_cannot_ask(studio: Studio) -> None:
+def test_rejects_requests_of_other_origins(studio: Studio) -> None:
     fields = {"text": SMALL, "page": "1"}
     assert asked(studio, "/ask/check", fields)[1]["problems"] == []
     own = {"Origin": f"http://{HOST}:{studio.port}"}
@@ -224,7 +224,7 @@ def test_other_pages_cannot_ask(studio: Studio) -> None:
         assert asked(studio, "/ask/check", fields, headers)[0] == 403
 
 
-def test_what_is_no_question_is_refused(studio: Studio) -> None:
+def test_rejects_malformed_http_requests(studio: Studio) -> None:
     assert asked(studio, "/ask/check", {"text": SMALL, "page": "1"}, {"Content-Type": "text/plain"})[0] == 400
     assert asked(studio, "/ask/check", body=b"[" * 100_000)[0] == 400
     assert asked(studio, "/ask/check", body=b"\xff")[0] == 400
@@ -235,7 +235,7 @@ def test_what_is_no_question_is_refused(studio: Studio) -> None:
     assert asked(studio, "/../../etc/passwd")[0] == 404
 
 
-def test_a_file_is_saved_unless_others_changed_it(studio: Studio, file: Path) -> None:
+def test_save_rejects_file_changed_elsewhere(studio: Studio, file: Path) -> None:
     begun = asked(studio, "/text")[1]
     assert (begun["name"], begun["text"]) == ("small.arch", SMALL)
     longer = SMALL + "# more\n"
@@ -253,7 +253,7 @@ def test_nothing_is_saved_without_a_file(tmp_path: Path) -> None:
         assert asked(studio, "/save", {"text": SMALL, "mark": ""})[0] == 403
 
 
-def test_a_newer_question_ends_the_older_one() -> None:
+def test_newer_request_interrupts_older_one() -> None:
     studio = Studio(0)
     begun, ended = threading.Event(), threading.Event()
 
@@ -289,13 +289,13 @@ def test_a_newer_question_ends_the_older_one() -> None:
 # The page's sources.
 
 
-def test_the_page_colours_the_parsers_words() -> None:
+def test_page_highlights_keywords_of_the_parser() -> None:
     source = (ROOT / "editors" / "studio" / "src" / "language.js").read_text()
     listed = source.partition("new Set(")[2].partition("]")[0]
     assert {word.strip(' ",\n') for word in listed.partition("[")[2].split(",")} - {""} == KEYWORDS
 
 
-def test_the_page_asks_for_nothing_from_elsewhere() -> None:
+def test_page_loads_no_external_resources() -> None:
     for name in ("index.html", "studio.css"):
         text = page_file(name).decode()
         assert "http:" not in text
@@ -304,7 +304,7 @@ def test_the_page_asks_for_nothing_from_elsewhere() -> None:
     assert "sourceMappingURL" not in page_file("studio.js").decode()
 
 
-def test_licences_of_what_is_bundled_lie_beside_it() -> None:
+def test_licenses_of_bundled_packages_are_included() -> None:
     text = page_file("LICENSES.txt").decode()
     lock = json.loads((ROOT / "editors" / "studio" / "package-lock.json").read_text())["packages"]
     for name in ("@codemirror/view", "@codemirror/state", "@lezer/common", "style-mod", "crelt"):

@@ -1,4 +1,4 @@
-"""The studio's page in a real browser: a mistake is typed, seen and mended, a slider moved, a count seen."""
+"""The studio's page in a real browser: editing, fixing, bounds, saving, accessibility."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def opened(chromium: Chromium, studio: Studio) -> Page:
     return Page(chromium, studio.address)
 
 
-def test_a_mistake_is_typed_seen_and_mended_and_a_slider_moved(opened: Page, file: Path, tmp_path: Path) -> None:
+def test_typed_mistake_is_shown_and_fixed_and_slider_changes_count(opened: Page, file: Path, tmp_path: Path) -> None:
     assert opened.said("size") == "15,625"
     opened.edit("batch_norm", "batch_nrm")
     opened.until("!document.getElementById('problems').hidden")
@@ -127,7 +127,7 @@ def test_a_mistake_is_typed_seen_and_mended_and_a_slider_moved(opened: Page, fil
     assert opened.chromium.said == []
 
 
-def test_changes_are_saved_where_a_file_was_given(opened: Page, file: Path) -> None:
+def test_changes_are_saved_to_given_file(opened: Page, file: Path) -> None:
     before = file.read_text()
     assert opened.run("document.getElementById('save').disabled")
     opened.edit("5,625 architectures.", "5,625 of them.")
@@ -138,7 +138,7 @@ def test_changes_are_saved_where_a_file_was_given(opened: Page, file: Path) -> N
     file.write_text(before)
 
 
-def test_the_keyboard_reaches_everything(opened: Page) -> None:
+def test_every_control_is_reachable_by_keyboard(opened: Page) -> None:
     opened.until("document.getElementById('state').dataset.kind === 'sound'")
     found = []
     opened.run("document.activeElement.blur()")
@@ -181,7 +181,7 @@ def test_names_are_shown_as_text(opened: Page) -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: `npm ci` in editors/studio")
-def test_axe_finds_nothing(chromium: Chromium, studio: Studio, dark: bool, tmp_path: Path) -> None:
+def test_axe_finds_no_accessibility_problems(chromium: Chromium, studio: Studio, dark: bool, tmp_path: Path) -> None:
     page = Page(chromium, studio.address, dark)
     page.edit("batch_norm", "batch_nrm")
     page.until("!document.getElementById('problems').hidden")

@@ -1,4 +1,4 @@
-"""The TextMate grammar has the words of lark's: the same words at the same places, and refused where they are."""
+"""The TextMate grammar classifies tokens as the lark grammar does."""
 
 from __future__ import annotations
 
@@ -112,17 +112,17 @@ def differences(text: str) -> list[str]:
     return [f"{text[one[0] : one[1]]!r} {one}" for one in sorted(set(ours) ^ set(theirs)) if one[0] not in inside]
 
 
-def test_the_file_is_made_of_the_grammar() -> None:
+def test_textmate_file_is_generated_from_grammar() -> None:
     """After a change of arch.lark, `python tools/textmate.py` writes it anew."""
     assert (EXTENSION / "syntaxes" / "arch.tmLanguage.json").read_text("utf-8") == textmate.json_text()
 
 
-def test_words_of_all_files_are_those_of_lark() -> None:
+def test_tokens_of_all_programs_equal_lark() -> None:
     assert {str(path): found for path, text in programs() if (found := differences(text))} == {}
 
 
 @pytest.mark.parametrize("word", ["choose", "match", "if", "own", "net", "in"])
-def test_words_in_the_place_of_a_type_are_names(word: str) -> None:
+def test_words_in_type_position_are_names(word: str) -> None:
     text = f"net a {{\n    input x: {word} [8, 4, 4]\n    output y = x\n}}\n"
     assert differences(text) == []
 
@@ -136,13 +136,13 @@ def test_words_in_the_place_of_a_type_are_names(word: str) -> None:
         "w = match k { require | 5 => x }", "output image\r",
     ],
 )  # fmt: skip
-def test_names_written_like_keywords(line: str) -> None:
+def test_names_spelled_like_keywords_are_names(line: str) -> None:
     text = f"block a(x, k) {{\n    {line}\n    return x\n}}\n"
     tokens(text)  # raises ArchError for what is not a program
     assert differences(text) == []
 
 
-def test_names_at_the_beginning_of_lines_in_brackets_are_beyond_patterns() -> None:
+def test_keyword_names_on_continued_lines_are_the_known_exception() -> None:
     text = "const A = [\n    return,\n    2\n]\n"
     assert continued(text, tokens(text)) == {text.index("return"), text.index("2"), text.index("]")}
     assert coloured(text) != words(text, tokens(text))
@@ -153,7 +153,7 @@ def test_names_at_the_beginning_of_lines_in_brackets_are_beyond_patterns() -> No
     ("many", "longest"),
     [(300, 1000), pytest.param(10_000, 2**20, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])],
 )
-def test_words_of_mutations_are_those_of_lark(many: int, longest: int) -> None:
+def test_tokens_of_mutated_programs_equal_lark(many: int, longest: int) -> None:
     texts = [
         text for text in mutations(2, many, longest) if not re.search(r"\r(?!\n)", text)
     ]  # editors end lines there
@@ -167,7 +167,7 @@ INSTALLED = (EXTENSION / "node_modules" / "vscode-textmate").is_dir()
 
 
 @pytest.mark.skipif(NODE is None or not INSTALLED, reason="`make editors` installs VS Code's engine, for node")
-def test_the_engine_of_vs_code_finds_the_same_scopes() -> None:
+def test_vscode_engine_finds_same_scopes() -> None:
     texts = [text for _, text in programs()] + mutations(3, 300, 2000)
     texts = [text for text in texts if not re.search(r"\r(?!\n)", text)]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The tree-sitter grammar reads what lark's grammar reads, and refuses what it refuses."""
+"""The tree-sitter grammar accepts and rejects what the lark grammar does."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def accepted_by_lark(text: str) -> bool:
     return True
 
 
-def test_all_files_are_accepted_or_refused_alike(parser: Parser) -> None:
+def test_accepts_same_programs_as_lark(parser: Parser) -> None:
     wanted = {str(path): accepted_by_lark(text) for path, text in programs()}
     assert {str(path): accepted(parser, text) for path, text in programs()} == wanted
     assert sum(wanted.values()) > 200
@@ -70,7 +70,7 @@ def test_all_files_are_accepted_or_refused_alike(parser: Parser) -> None:
     ("many", "longest"),
     [(300, 1500), pytest.param(10_000, 2**20, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])],
 )
-def test_mutations_are_accepted_or_refused_alike(parser: Parser, many: int, longest: int) -> None:
+def test_accepts_same_mutated_programs_as_lark(parser: Parser, many: int, longest: int) -> None:
     texts = mutations(1, many, longest)
     wanted = [accepted_by_lark(text) for text in texts]
     assert [text for text, right in zip(texts, wanted, strict=True) if accepted(parser, text) != right] == []
@@ -96,7 +96,7 @@ def nodes(node: Node) -> Iterator[Node]:
         yield from nodes(child)
 
 
-def test_trees_are_alike(parser: Parser) -> None:
+def test_tree_nodes_match_those_of_the_parser(parser: Parser) -> None:
     """Whatever has a place in our trees is of the same kind at the same place in an editor's."""
     kinds = {name: kind.__name__ for kind, names in KINDS.items() for name in names}
     compared = 0
@@ -123,7 +123,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("file", "name", "text", "tree"), CASES, ids=[f"{file}-{name}" for file, name, *_ in CASES])
-def test_the_corpus(parser: Parser, file: str, name: str, text: str, tree: str) -> None:
+def test_corpus_cases_parse_to_expected_trees(parser: Parser, file: str, name: str, text: str, tree: str) -> None:
     """What `tree-sitter test` compares; a case without a tree is an error."""
     root = parser.parse(text.encode()).root_node
     if tree:
@@ -132,13 +132,13 @@ def test_the_corpus(parser: Parser, file: str, name: str, text: str, tree: str) 
         assert root.has_error
 
 
-def test_brackets_nest_as_deep_as_archir_lets_them(parser: Parser) -> None:
+def test_bracket_depth_limit_equals_that_of_parser(parser: Parser) -> None:
     for deep in (100, 101):
         text = f"const a = {'(' * deep}1{')' * deep}\n"
         assert accepted(parser, text) == accepted_by_lark(text) == (deep == 100)
 
 
-def test_a_broken_file_keeps_the_definitions_around_the_mistake(parser: Parser) -> None:
+def test_definitions_around_syntax_error_are_kept(parser: Parser) -> None:
     text = "block f(x) {\n    return x |> conv(\n}\n\nnet n {\n    input x: f32[3]\n    output y = x |> f\n}\n"
     found = [one for one in nodes(parser.parse(text.encode()).root_node) if one.type == "net"]
     assert [one.start_point[0] for one in found] == [4]
@@ -153,7 +153,7 @@ def captures(parser: Parser, query: str, text: str) -> list[tuple[str, str]]:
     return [(name, said) for _, name, said in sorted(found)]
 
 
-def test_highlights(parser: Parser) -> None:
+def test_highlight_query_captures_expected_names(parser: Parser) -> None:
     text = "net tiny(w = 8) {  # c\n    y = x.shape |> conv(w, kernel=3) |> choose op @t {a: relu, b: none}\n}\n"
     assert captures(parser, "highlights.scm", text) == [
         ("keyword", "net"), ("type", "tiny"), ("punctuation.bracket", "("), ("variable.parameter", "w"),
@@ -168,7 +168,7 @@ def test_highlights(parser: Parser) -> None:
     ]  # fmt: skip
 
 
-def test_every_word_but_names_has_one_colour(parser: Parser) -> None:
+def test_every_node_is_highlighted_once(parser: Parser) -> None:
     cursor = tree_sitter.QueryCursor(
         tree_sitter.Query(parser.language, (HOME / "queries" / "highlights.scm").read_text("utf-8"))
     )
@@ -189,7 +189,7 @@ def _leaves(node: Node) -> Iterator[Node]:
         yield from _leaves(child)
 
 
-def test_folds_and_locals(parser: Parser) -> None:
+def test_fold_and_local_queries_capture_definitions(parser: Parser) -> None:
     text = "block f(x) {\n    for i in 0..3 {\n        x = x |> f\n    }\n    return x\n}\n"
     folds = captures(parser, "folds.scm", text)
     assert [said.split("\n")[0] for _, said in folds] == ["(x)", "{", "{"]

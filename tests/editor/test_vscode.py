@@ -1,4 +1,4 @@
-"""The extension for VS Code: what its manifest names is there, and its snippets are programs."""
+"""The VS Code extension: its manifest's files exist and its snippets are valid programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def named(value: Any) -> list[str]:
     return [value] if isinstance(value, str) and value.startswith("./") else []
 
 
-def test_what_the_manifest_names_is_there() -> None:
+def test_manifest_names_existing_files() -> None:
     files = named(MANIFEST)
     assert len(files) == 4
     assert [file for file in files if not (EXTENSION / file).is_file()] == []
@@ -44,7 +44,7 @@ NET = "net tiny {\n    input image: f32[3, 8, 8]\n    x = image |> relu\n    {}\
 
 
 @pytest.mark.parametrize("name", SNIPPETS)
-def test_snippets_check(name: str) -> None:
+def test_snippets_expand_to_valid_programs(name: str) -> None:
     text = expanded(SNIPPETS[name])
     if not re.match(r"net|block|cell", text):
         inside = {"A choice of operations": "x = image |> conv(16) |> {}", "A choice of values": "w = {}"}
@@ -56,7 +56,7 @@ def test_snippets_check(name: str) -> None:
     assert Checker("tiny.arch").check(text) == ()
 
 
-def test_patterns_of_the_language_are_patterns() -> None:
+def test_language_patterns_match_words_and_indentation() -> None:
     language = json.loads((EXTENSION / "language-configuration.json").read_text("utf-8"))
     word = re.compile(language["wordPattern"])
     assert [one[0] for one in word.finditer("x |> conv_3(16, 1.5K) @tag")] == ["x", "conv_3", "16", "1.5K", "@tag"]

@@ -1,4 +1,4 @@
-"""Hostile artefacts are refused with a diagnostic, soon and with little memory, and nothing in them is run."""
+"""Hostile files are rejected with a diagnostic, quickly, with little memory, and without running code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOISE = 3.0
 every = pytest.mark.parametrize("one", TABLE, ids=lambda one: one.name)
 
 
-def test_there_are_enough() -> None:
+def test_at_least_sixty_hostile_files_are_tested() -> None:
     assert len({one.name for one in TABLE}) == len(TABLE) >= 60
 
 
@@ -38,7 +38,7 @@ def told(one: Artefact, text: str) -> None:
 
 @every
 @pytest.mark.timeout(120)
-def test_refused(one: Artefact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_files_are_rejected_quickly(one: Artefact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place(tmp_path)
     monkeypatch.chdir(tmp_path)
     arguments = one.make(place)
@@ -52,7 +52,7 @@ def test_refused(one: Artefact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not list(tmp_path.glob("made.*"))
 
 
-def test_a_measurement_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_measurement_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`archir bench` measures what it is given, loops too, but not forever."""
     place = Place(tmp_path)
     nodes, weights = loop(2**62)
@@ -93,7 +93,7 @@ def imports(tmp_path_factory: pytest.TempPathFactory) -> float:
 @every
 @pytest.mark.soak
 @pytest.mark.timeout(300)
-def test_refused_within_limits(one: Artefact, imports: float, tmp_path: Path) -> None:
+def test_hostile_files_are_rejected_within_time_and_memory(one: Artefact, imports: float, tmp_path: Path) -> None:
     place = Place(tmp_path)
     spent, status, said = spent_by(one.make(place), tmp_path)
     told(one, said)

@@ -1,4 +1,4 @@
-"""Laws of decision diagrams, against every assignment of a few choices."""
+"""Decision diagrams obey their laws under every assignment of a few choices."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_lift_is_pointwise(a: Value, b: Value) -> None:
 
 
 @given(numbers, conditions)
-def test_lift_looks_at_what_is_reachable_only(a: Value, care: Value) -> None:
+def test_lift_calls_rule_on_reachable_values_only(a: Value, care: Value) -> None:
     seen: set[int] = set()
 
     def rule(x: int) -> int:
@@ -102,7 +102,7 @@ def test_lift_reports_a_smallest_failing_combination(a: Value, care: Value) -> N
     assert set(matching) <= set(failing)
 
 
-def test_errors_keep_their_class_and_notes_in_other_processes() -> None:
+def test_diagram_errors_survive_pickling() -> None:
     def rule(x: int) -> int:
         raise RuleError("two", "a hint")
 
@@ -117,13 +117,13 @@ def test_errors_keep_their_class_and_notes_in_other_processes() -> None:
 
 
 @given(numbers, numbers, conditions)
-def test_rules_may_return_cases(a: Value, b: Value, c: Value) -> None:
+def test_lifted_rules_may_return_diagrams(a: Value, b: Value, c: Value) -> None:
     result = lift(lambda x: b if x else c, a)
     assert table(result) == [y if x else z for x, y, z in zip(table(a), table(b), table(c), strict=True)]
 
 
 @given(conditions, conditions)
-def test_logic(a: Value, b: Value) -> None:
+def test_conjoin_disjoin_and_negate_are_pointwise(a: Value, b: Value) -> None:
     pairs = list(zip(table(a), table(b), strict=True))
     assert table(conjoin(a, b)) == [x and y for x, y in pairs]
     assert table(disjoin(a, b)) == [x or y for x, y in pairs]
@@ -131,12 +131,12 @@ def test_logic(a: Value, b: Value) -> None:
 
 
 @given(conditions, numbers, numbers)
-def test_if_else(c: Value, a: Value, b: Value) -> None:
+def test_if_else_is_pointwise(c: Value, a: Value, b: Value) -> None:
     assert table(if_else(c, a, b)) == [x if h else y for h, x, y in zip(table(c), table(a), table(b), strict=True)]
 
 
 @given(numbers, conditions)
-def test_restrict_keeps_what_matters(a: Value, care: Value) -> None:
+def test_restrict_keeps_values_under_condition(a: Value, care: Value) -> None:
     if care is False:
         return
     kept = table(restrict(a, care))
@@ -144,7 +144,7 @@ def test_restrict_keeps_what_matters(a: Value, care: Value) -> None:
 
 
 @given(numbers, st.sampled_from(CHOICES), st.integers(0, 1))
-def test_fix(a: Value, choice: Choice, outcome: int) -> None:
+def test_fix_choice_equals_assigning_the_outcome(a: Value, choice: Choice, outcome: int) -> None:
     fixed = fix_choice(a, choice, outcome)
     assert choice not in support(fixed)
     assert table(fixed) == [value_at(a, {**assignment, choice.path: outcome}) for assignment in ASSIGNMENTS]
@@ -163,7 +163,7 @@ def test_fold_rebuilds_a_value_and_visits_each_diagram_once(a: Value) -> None:
 
 
 @given(numbers)
-def test_equal_values_are_one_object(a: Value) -> None:
+def test_equal_diagrams_are_one_object(a: Value) -> None:
     again = made(table(a))
     assert again is a or again == a
     assert set(leaves(a)) == set(table(a))
@@ -173,7 +173,7 @@ def test_equal_values_are_one_object(a: Value) -> None:
 
 
 @given(numbers)
-def test_smallest(a: Value) -> None:
+def test_smallest_assignment_implies_the_wanted_value(a: Value) -> None:
     found = smallest_assignment(a, lambda leaf: leaf == 1)
     assert (found is None) == (1 not in table(a))
     if found is not None:
@@ -194,13 +194,13 @@ def test_smallest(a: Value) -> None:
         (Items([Items([1])]), Items([Items([1.0])])),
     ],
 )
-def test_values_that_python_calls_equal_stay_apart(one: Value, other: Value) -> None:
+def test_equal_values_of_different_types_stay_distinct(one: Value, other: Value) -> None:
     value = make_diagram(CHOICES[0], [one, other])
     assert isinstance(value, Diagram)
     assert [type(leaf) for leaf in value.branches] == [type(one), type(other)]
 
 
-def test_conditions_of_subsets() -> None:
+def test_subset_choice_outcomes_have_labels_and_conditions() -> None:
     choice = Choice("s", ("a", "b", "c"), 9, k=2)
     assert choice.outcome_count == 3
     assert [choice.label(i) for i in range(3)] == [["a", "b"], ["a", "c"], ["b", "c"]]
@@ -220,7 +220,7 @@ def plain(draw: Callable[..., Any]) -> Value:
 
 
 @given(st.composite(plain)() | conditions)
-def test_words_say_when_conditions_hold(a: Value) -> None:
+def test_described_condition_holds_exactly_when_true(a: Value) -> None:
     text = describe_condition(a)
     if text.startswith("depends on "):
         assert text == f"depends on {join_names(support(a))}"
@@ -235,7 +235,7 @@ def said(part: str, outcomes: Mapping[str, int]) -> bool:
     return str(outcomes[path]) in labels.split(" or ") if labels else part == ""
 
 
-def test_what_many_words_would_say_is_not_said() -> None:
+def test_long_conditions_are_described_by_their_choices() -> None:
     wide = Choice("wide", tuple(range(33)), 0)
     deep = [Choice(f"d{i}", (0, 1), 1 + i) for i in range(5)]
     assert describe_condition(outcome_in(wide, [0])) == "depends on `wide`"

@@ -1,4 +1,4 @@
-"""Networks made ready for deployment compute what they computed in evaluation, with less."""
+"""Networks prepared for deployment equal the trained ones in evaluation, with fewer operations."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def assert_same(graph: Graph) -> Graph:
     return made
 
 
-def test_every_kind_of_norm() -> None:
+def test_foldable_batch_norms_are_folded_and_others_kept() -> None:
     graph = archir.loads(BRANCHED)
     made = assert_same(graph.specialize(graph.sample(0)))
     left = operations(made)
@@ -84,13 +84,13 @@ def test_every_kind_of_norm() -> None:
 
 @pytest.mark.parametrize("seeds", with_soak([range(1), range(1, 20)], [range(1)]), ids=str)
 @pytest.mark.parametrize("name", with_soak(SPACES, WAYS))
-def test_spaces_compute_the_same(name: str, seeds: range) -> None:
+def test_deployed_networks_of_spaces_equal_originals(name: str, seeds: range) -> None:
     space = space_of(name, **SPACES[name].small)
     for seed in seeds:
         assert_same(space.specialize(space.sample(seed)))
 
 
-def test_a_resnet_has_no_norms_left(tmp_path: Path) -> None:
+def test_deployed_resnet_has_no_batch_norms(tmp_path: Path) -> None:
     text = (EXAMPLES / "resnet50.arch").read_text().replace("imagenet_stem(64)", "imagenet_stem(16)")
     space = archir.loads(text.replace("stage_depths(50), 256,", "stage_depths(50), 64,"), size=32, classes=10)
     graph = space.specialize(space.sample(0))
@@ -115,7 +115,7 @@ def test_weights_that_are_missing_are_named(tmp_path: Path) -> None:
         archir.backends.get("onnx").write(network, tmp_path / "net.onnx", weights)
 
 
-def test_what_is_not_folded_stays() -> None:
+def test_fold_norm_keeps_other_operations() -> None:
     graph = archir.loads(BRANCHED)
     network = graph.specialize(graph.sample(0))
     weights = TORCH.arrays(module_of(network))
@@ -137,7 +137,7 @@ net padded() {
 """
 
 
-def test_padding_becomes_that_of_convolutions() -> None:
+def test_padding_is_folded_into_convolutions() -> None:
     graph = archir.loads(PADDED).graph
     module = module_of(graph)
     made, other = deployed(graph, module)
@@ -149,7 +149,7 @@ def test_padding_becomes_that_of_convolutions() -> None:
         assert torch.allclose(other(x)[name], wanted, atol=1e-5)
 
 
-def test_what_is_the_same_for_all_samples_is_not_copied(tmp_path: Path) -> None:
+def test_batch_independent_tensors_are_expanded_only_at_outputs(tmp_path: Path) -> None:
     text = """
     net learned() {
         input x: f32[5, 4]

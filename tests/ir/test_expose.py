@@ -1,4 +1,4 @@
-"""Nodes as outputs, and the map that the final global pooling reads."""
+"""Nodes exposed as outputs, and the feature map before the final global pooling."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ net pooled {
 """
 
 
-def test_features_are_what_the_last_pooling_reads() -> None:
+def test_features_are_the_input_of_last_global_pooling() -> None:
     graph = archir.loads(POOLED.replace("BODY", "global_avg_pool")).graph
     found = expose(graph, {"features": features(graph)})
     assert list(found.outputs) == ["features"]
@@ -34,7 +34,7 @@ def test_features_are_what_the_last_pooling_reads() -> None:
     assert [graph[number].op.name for number in graph.outputs.values()] == ["linear"]
 
 
-def test_a_pooling_that_not_everything_goes_through_is_none() -> None:
+def test_rejects_features_without_single_global_pooling() -> None:
     graph = archir.loads(POOLED.replace("BODY", "choose pool { mean: global_avg_pool, max: global_max_pool }")).graph
     with pytest.raises(ArchError, match=r"A1902.*`pooled` has no global pooling.*`logits`"):
         features(graph)
@@ -43,14 +43,14 @@ def test_a_pooling_that_not_everything_goes_through_is_none() -> None:
         features(gated)
 
 
-def test_features_of_the_published_spaces() -> None:
+def test_features_of_published_spaces_have_expected_shapes() -> None:
     for file, shape in (("full_attention/full_attention.arch", (64, 8, 8)), ("nos/nos.arch:nos", (256, 8, 8))):
         graph = archir.load(f"{EXAMPLES}/{file}", channels=16).graph
         found = expose(graph, {"features": features(graph)})
         assert infer(found)[found.outputs["features"]].shape == shape
 
 
-def test_features_of_a_relaxed_graph() -> None:
+def test_features_of_relaxed_graph_are_a_mixture() -> None:
     graph = relax(archir.loads(POOLED.replace("BODY", "global_avg_pool")).graph)
     found = expose(graph, {"features": features(graph)})
     assert found[found.outputs["features"]].op.name == "mix"

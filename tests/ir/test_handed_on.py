@@ -1,4 +1,4 @@
-"""Types that elaboration found are those that would be inferred of the graph by itself."""
+"""Types recorded during elaboration equal those inferred from the graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FEW = [net for net in NETS if not any(name in net for name in ("101", "fpn", "no
 
 
 @pytest.mark.parametrize("net", with_soak(FEW, FEW[::3]))
-def test_types_of_examples(net: str) -> None:
+def test_recorded_types_of_examples_equal_inferred_ones(net: str) -> None:
     graph = small_graph(net)
     assert typing._recorded[graph].covered == len(graph)
     assert typing.infer(graph) == typing.infer_reachable(graph, reachability_conditions(graph))

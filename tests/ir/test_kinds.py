@@ -1,4 +1,4 @@
-"""Kinds of tensors: features, gates and kernels, their unions at choices, and what calibrates with them."""
+"""Kinds of tensors (features, gates, kernels), their unions at choices, and calibration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ net n {
 """
 
 
-def test_a_choice_among_kinds_has_their_union() -> None:
+def test_choice_among_kinds_has_union_kind() -> None:
     space = archir.loads(UNION)
     types = infer(space.graph)
     kinds = {frozenset(leaves(x.kind)) for x in types.values()}
@@ -39,7 +39,7 @@ def test_a_choice_among_kinds_has_their_union() -> None:
     assert archir.print_graph(again) == archir.print_graph(space.graph)
 
 
-def test_calibration_is_what_its_equation_says() -> None:
+def test_calibration_equals_its_equation() -> None:
     space = archir.loads(UNION)
     torch.manual_seed(0)
     x = torch.randn(3, 8, 6, 6)
@@ -76,7 +76,7 @@ def test_calibration_is_what_its_equation_says() -> None:
         torch.testing.assert_close(module(x), wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_expansion_keeps_the_meaning_and_the_cost() -> None:
+def test_expanded_calibration_keeps_meaning_and_cost() -> None:
     space = archir.loads(UNION)
     for architecture in space.enumerate():
         network = space.specialize(architecture)
@@ -86,7 +86,7 @@ def test_expansion_keeps_the_meaning_and_the_cost() -> None:
         verify(expanded)
 
 
-def test_an_open_calibration_is_left_alone() -> None:
+def test_calibration_with_open_choice_is_not_expanded() -> None:
     graph = archir.loads(UNION).graph
     assert [n for n in expand(graph) if expand(graph)[n].op.name == "calibrate"]
 
@@ -103,7 +103,7 @@ def test_an_open_calibration_is_left_alone() -> None:
         ("image |> as_kernel", "square and odd"),
     ],
 )
-def test_kinds_are_checked(value: str, says: str) -> None:
+def test_rejects_operations_on_wrong_kinds(value: str, says: str) -> None:
     before = "gate = image |> global_avg_pool(keep=true) |> sigmoid |> as_gate"
     text = f"net n {{\ninput image: f32[8, 6, 6]\n{before}\noutput y = {value}\n}}"
     with pytest.raises(ArchError, match=says):

@@ -1,4 +1,4 @@
-"""Which nodes are needed under which condition, told exactly or loosely."""
+"""Reachability conditions of nodes, exact or overapproximated."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def read(graph: Graph, outcomes: dict[str, int]) -> set[NodeId]:
 
 
 @pytest.mark.parametrize(("n", "loose"), [(3, False), (7, True)])
-def test_a_chain_in_a_chosen_order_is_followed(n: int, loose: bool) -> None:
+def test_reachability_of_chosen_order_covers_nodes_used(n: int, loose: bool) -> None:
     graph = elaborate(ORDERED % n)
     verify(graph)
     needed = reachability_conditions(graph)
@@ -76,7 +76,7 @@ def test_a_chain_in_a_chosen_order_is_followed(n: int, loose: bool) -> None:
 
 
 @pytest.mark.parametrize("told", [0, 40])
-def test_what_is_told_loosely_is_never_said_to_be_sure(told: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inexact_reachability_is_marked_and_overapproximates(told: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also behind nodes whose condition was given up for one that always holds."""
     graphs = [elaborate(SKIPS % 6), elaborate(ORDERED % 4)]
     for seed in range(24):
@@ -96,7 +96,7 @@ def test_what_is_told_loosely_is_never_said_to_be_sure(told: int, monkeypatch: p
     assert loose > 20
 
 
-def test_what_follows_a_loose_node_is_loose(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operands_of_inexact_nodes_are_inexact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archir.ir.reachability.MAX_EXACT_SIZE", 0)
     monkeypatch.setattr("archir.ir.reachability.MAX_EXACT_SIZE_PER_NODE", 0)
     text = "net n {\n input x: f32[8]\n y = x |> linear(8) |> relu\n z = choose z(y, x)\n output o = z |> linear(4)\n}"
@@ -106,7 +106,7 @@ def test_what_follows_a_loose_node_is_loose(monkeypatch: pytest.MonkeyPatch) -> 
     assert names == {"linear", "relu"}, "what is read by the first linear map alone is sure, the map is not"
 
 
-def test_a_layer_that_may_be_skipped_is_one_step_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skippable_layers_do_not_grow_work_exponentially(monkeypatch: pytest.MonkeyPatch) -> None:
     made = 0
     case = diagram.make_diagram
 
@@ -126,7 +126,7 @@ def test_a_layer_that_may_be_skipped_is_one_step_more(monkeypatch: pytest.Monkey
     assert counts[2] < 6 * counts[1]
 
 
-def test_a_hull_is_the_strongest_condition_on_what_is_kept() -> None:
+def test_projection_is_strongest_condition_on_kept_choices() -> None:
     choices = [diagram.Choice(path, (0, 1, 2), order) for order, path in enumerate("abc")]
     a, b, c = choices
     condition = conditions.disjoin(
@@ -150,7 +150,7 @@ def unpruned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unpruned")
-def test_what_is_surely_needed_is_all_that_is_needed() -> None:
+def test_reachable_nodes_equal_nodes_with_conditions() -> None:
     found = dropped = 0
     for text in [*map(program, range(60)), SKIPS % 3, ORDERED % 4]:
         try:
@@ -166,7 +166,7 @@ def test_what_is_surely_needed_is_all_that_is_needed() -> None:
     assert dropped > 5
 
 
-def test_what_no_outcome_needs_is_told_by_conditions() -> None:
+def test_dead_node_behind_nested_selects_is_found_by_conditions() -> None:
     choice = diagram.Choice("c", (0, 1), 0)
     graph = Graph()
     graph.decisions["c"] = Decision(choice)

@@ -1,4 +1,4 @@
-"""Choices that see a part of the channels (Xu et al. 2020, PC-DARTS)."""
+"""Choices over a part of the channels (Xu et al. 2020, PC-DARTS)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ net n() {
 }"""
 
 
-def test_a_mixture_of_a_part_of_the_channels_is_as_written_by_hand() -> None:
+def test_partial_channel_mixture_equals_handwritten_one() -> None:
     """A MixedOp of PC-DARTS: the mixture of x[:C/4], the rest beside it, channels shuffled."""
     graph = relax(partial(archir.loads(PROGRAM).graph, ["op"], 4))
     verify(graph)
@@ -58,7 +58,7 @@ def test_a_mixture_of_a_part_of_the_channels_is_as_written_by_hand() -> None:
         torch.testing.assert_close(one, other)
 
 
-def test_darts_has_a_sixteenth_of_the_weights_inside() -> None:
+def test_partial_darts_has_quarter_channels_in_inner_convolutions() -> None:
     """All edges of the published search network, the strided ones too."""
     space = archir.load(EXAMPLES / "darts" / "darts.arch:darts", channels=16, cells=3, affine=False, zero=True, size=16)
     narrow = partial(space.graph, [c.path for c in space.choices], 4)
@@ -72,7 +72,7 @@ def test_darts_has_a_sixteenth_of_the_weights_inside() -> None:
     assert network(torch.randn(2, 3, 16, 16), weights=weights).shape == (2, 10)
 
 
-def test_other_choices_are_refused() -> None:
+def test_rejects_choice_whose_nodes_are_read_outside() -> None:
     space = archir.loads("""
 net n() {
     input x: f32[8, 6, 6]
@@ -100,13 +100,13 @@ net n() {
         ("choose op { one: x |> group_norm(8), two: x }", "2 channels do not split into 8 groups"),
     ],
 )
-def test_what_cannot_be_of_a_part_is_refused(body: str, said: str) -> None:
+def test_rejects_alternatives_unfit_for_part_of_channels(body: str, said: str) -> None:
     space = archir.loads(f"net n {{\n input x: f32[8, 6, 6]\n output y = {body}\n}}")
     with pytest.raises(ArchError) as caught:
         partial(space.graph, ["op"], 4)
     assert f"A2004]: `op` cannot work on a part of the channels: {said}" in str(caught.value)
 
 
-def test_one_part_is_all() -> None:
+def test_one_part_leaves_graph_unchanged() -> None:
     space = archir.loads(PROGRAM)
     assert archir.print_graph(partial(space.graph, ["op"], 1)) == archir.print_graph(space.graph)

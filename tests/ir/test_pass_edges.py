@@ -1,4 +1,4 @@
-"""Edges of passes, each against numbers: what a change of one condition in a pass would get wrong."""
+"""Edge cases of passes, each against numbers that a change of one condition would alter."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def vanishes(start: str, *operations: str) -> bool:
         (TOKENS, "shift(%1, amount=1.0)", False),
     ],
 )
-def test_what_zeros_become(start: str, operation: str, wanted: bool) -> None:
+def test_operations_whose_result_is_zero_are_detected(start: str, operation: str, wanted: bool) -> None:
     assert vanishes(start, operation) == wanted
 
 
-def test_sums_count_and_zeros_in_them_are_gone() -> None:
+def test_canonical_hash_collects_terms_and_cancels_zeros() -> None:
     def same(one: list[str], other: list[str]) -> bool:
         return canonical_hash(net(TOKENS, *one)) == canonical_hash(net(TOKENS, *other))
 
@@ -103,7 +103,7 @@ def numbers(*shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
 
 
-def test_alternatives_that_are_one_tensor_are_one_term() -> None:
+def test_equal_alternatives_share_one_mixture_term() -> None:
     network = "net n() {\n input x: f32[4]\n output y = choose a { one: x, other: x |> relu, same: x }\n}"
     graph = relax(archir.loads(network).graph)
     (mix,) = (graph[number].op for number in graph if isinstance(graph[number].op, Mix))
@@ -113,7 +113,7 @@ def test_alternatives_that_are_one_tensor_are_one_term() -> None:
     torch.testing.assert_close(lower_mixed(graph)(x, weights={"a": w}), 0.7 * x + 0.3 * x.relu())
 
 
-def test_a_tensor_that_is_taken_twice_counts_twice() -> None:
+def test_repeated_alternative_counts_twice_in_mixture() -> None:
     network = relaxed("net n() {\n input x: f32[4]\n p = choose p 2 of [x, x, x |> relu]\n output y = p[0] + p[1]\n}")
     x, w = numbers(3, 4), torch.tensor([0.2, 0.3, 0.5])  # of both x, of the first and the last, of the second and it
     (name,) = network.names
@@ -121,7 +121,7 @@ def test_a_tensor_that_is_taken_twice_counts_twice() -> None:
     torch.testing.assert_close(found, 0.2 * 2 * x + 0.8 * (x + x.relu()))
 
 
-def test_one_choice_in_two_places_is_one_factor() -> None:
+def test_choice_used_twice_is_weighted_once() -> None:
     network = relaxed("""
         net n() {
             input x: f32[4]
@@ -138,7 +138,7 @@ def test_one_choice_in_two_places_is_one_factor() -> None:
 # a part of the channels
 
 
-def test_what_goes_past_a_choice_that_halves_maps_is_pooled() -> None:
+def test_bypassed_channels_of_strided_choice_are_pooled() -> None:
     program = """
         net n() {
             input x: f32[8, 6, 6]
@@ -159,7 +159,7 @@ def test_what_goes_past_a_choice_that_halves_maps_is_pooled() -> None:
 
 
 @pytest.mark.parametrize("shared", ["a convolution", "a norm", "nothing", "an output"])
-def test_norms_are_folded_where_nothing_else_has_their_weights(shared: str) -> None:
+def test_norms_are_folded_only_if_weights_are_unshared(shared: str) -> None:
     first, second = ("c", "c") if shared == "a convolution" else ("c", "d")
     norms = ("n", "n") if shared == "a norm" else ("n", "m")
     body = (
@@ -188,7 +188,7 @@ def test_norms_are_folded_where_nothing_else_has_their_weights(shared: str) -> N
 
 
 @pytest.mark.parametrize(("small", "large"), [(1, 3), (1, 7), (3, 5), (3, 7), (5, 7)])
-def test_a_small_kernel_lies_in_the_middle_of_a_large_one(small: int, large: int) -> None:
+def test_small_kernel_is_center_of_large_kernel(small: int, large: int) -> None:
     space = archir.loads(f"""
         net n() {{
             input x: f32[2, 9, 9]
@@ -210,7 +210,7 @@ def test_a_small_kernel_lies_in_the_middle_of_a_large_one(small: int, large: int
         ("y |> linear(8)", ["input", "slice", "linear"]),
     ],
 )
-def test_wrong_nodes_that_only_excluded_architectures_need_are_dropped(output: str, wanted: list[str]) -> None:
+def test_ill_typed_nodes_of_excluded_architectures_are_dropped(output: str, wanted: list[str]) -> None:
     """`y` is right where k is not 6, and needed by none, by those whose k is 6, or by all."""
     graph = archir.loads(f"""net n {{
         input x: f32[8, 4]
@@ -222,7 +222,7 @@ def test_wrong_nodes_that_only_excluded_architectures_need_are_dropped(output: s
     assert [graph[number].op.name for number in graph] == wanted
 
 
-def test_choices_that_frozen_ones_make_inactive_are_gone() -> None:
+def test_freeze_removes_inactive_choices() -> None:
     graph = archir.loads("""net n {
         input x: f32[4, 8, 8]
         y = choose op { skip: x, wide: x |> conv(4, kernel=choose kernel(1, 3)) }
@@ -232,12 +232,12 @@ def test_choices_that_frozen_ones_make_inactive_are_gone() -> None:
     assert kept == {0: ["last"], 1: ["op.wide.kernel", "last"]}
 
 
-def test_sizes_are_those_at_which_nothing_beyond_the_table_is_looked_up() -> None:
+def test_valid_sizes_stay_within_embedding_table() -> None:
     graph = archir.loads("net n { input x: f32[8, 4]\n output y = x + (positions(x) |> embedding(9, 4)) }").graph
     assert valid_sizes(graph, ["tokens"]) == [(4,), (7,), (2,), (1,)]
 
 
-def test_lifted_nodes_have_a_version_for_each_choice_that_is_not_active() -> None:
+def test_lift_makes_one_version_per_active_choice_combination() -> None:
     space = archir.loads("""net n {
         input x: f32[4, 8, 8]
         kernel = choose op { plain: 1, elastic: choose size(3, 5) }

@@ -1,4 +1,4 @@
-"""Passes keep the meaning of every architecture, and each of them acts."""
+"""Passes keep the meaning of every architecture, and each of them does its work."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def keeps_its_meaning(graph: Graph, names: list[str]) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(annotated())
-def test_specialized_graphs_have_the_inputs_and_the_meaning(graph: Graph) -> None:
+def test_specialized_and_frozen_graphs_keep_inputs_and_meaning(graph: Graph) -> None:
     specialized(graph)
     frozen(graph)
 
@@ -68,7 +68,7 @@ def test_specialized_graphs_have_the_inputs_and_the_meaning(graph: Graph) -> Non
 @pytest.mark.soak
 @settings(max_examples=1000, deadline=None)
 @given(annotated())
-def test_specialized_graphs_have_the_inputs_and_the_meaning_of_many_graphs(graph: Graph) -> None:
+def test_specialized_and_frozen_graphs_keep_meaning_for_many_graphs(graph: Graph) -> None:
     specialized(graph)
     frozen(graph)
 
@@ -110,14 +110,14 @@ ONCE = given(graphs(most_nodes=25, most_choices=2), st.sampled_from(["prune", "c
 
 @settings(max_examples=40, deadline=None)
 @ONCE
-def test_passes_do_all_they_can_at_once(graph: Graph, name: str) -> None:
+def test_passes_reach_fixpoint_in_one_run(graph: Graph, name: str) -> None:
     leaves_nothing_to_do(graph, name)
 
 
 @pytest.mark.soak
 @settings(max_examples=1000, deadline=None)
 @ONCE
-def test_passes_do_all_they_can_at_once_for_many(graph: Graph, name: str) -> None:
+def test_passes_reach_fixpoint_in_one_run_for_many_graphs(graph: Graph, name: str) -> None:
     leaves_nothing_to_do(graph, name)
 
 
@@ -138,12 +138,12 @@ X = '%0 = input "x" f32[8]\n'
 MAP = '%0 = input "x" f32[4, 6, 6]\n'
 
 
-def test_prune() -> None:
+def test_prune_removes_unused_nodes() -> None:
     text = X + "%1 = relu(%0)\n%2 = relu6(%0)\n%3 = sigmoid(%2)\noutput y = %1"
     assert after("prune", text) == X + "%1 = relu(%0)\noutput y = %1"
 
 
-def test_prune_takes_the_choices_above_into_account() -> None:
+def test_prune_uses_conditions_of_enclosing_choices() -> None:
     graph = parse_graph(
         "net tiny {choice a {1, 2}"
         + X
@@ -200,7 +200,7 @@ FOLDED = [
 
 
 @pytest.mark.parametrize(("before", "expected", "output"), FOLDED)
-def test_fold(before: str, expected: str, output: int) -> None:
+def test_fold_removes_operations_without_effect(before: str, expected: str, output: int) -> None:
     last = before.count(" = ") - 1
     assert after("fold", f"{before}\noutput y = %{last}") == f"{expected}output y = %{output}"
 
@@ -219,12 +219,12 @@ KEPT = [
 
 
 @pytest.mark.parametrize("text", KEPT)
-def test_fold_keeps_what_does_something(text: str) -> None:
+def test_fold_keeps_effective_operations(text: str) -> None:
     last = text.count(" = ") - 1
     assert after("fold", f"{text}\noutput y = %{last}") == f"{text}\noutput y = %{last}"
 
 
-def test_cse() -> None:
+def test_cse_merges_equal_nodes() -> None:
     text = X + "%1 = relu(%0)\n%2 = relu(%0)\n%3 = tanh(%0)\n"
     text += "%4 = add(%1, %3)\n%5 = add(%3, %2)\n%6 = mul(%4, %5)\noutput y = %6"
     merged = X + "%1 = relu(%0)\n%2 = tanh(%0)\n%3 = add(%1, %2)\n%4 = mul(%3, %3)\noutput y = %4"
@@ -236,7 +236,7 @@ PAIRS = [(op, kinds) for op, kinds in CASES if len(kinds) > 1 and kinds[0] == ki
 
 @pytest.mark.parametrize("name", ["cse", "fold", "prune", "expand", "infer"])
 @pytest.mark.parametrize(("op", "kinds"), PAIRS, ids=lambda value: getattr(value, "name", ""))
-def test_operands_in_another_order_are_another_value(op: Op, kinds: tuple[Dims, ...], name: str) -> None:
+def test_swapped_operands_merge_only_for_commutative_operations(op: Op, kinds: tuple[Dims, ...], name: str) -> None:
     """Only commutative operations are merged with themselves on swapped operands."""
     elements = ELEMENTS.get(type(op), ("f32",) * len(kinds))
     if elements[0] != elements[1]:
@@ -272,7 +272,7 @@ def test_cse_keeps_calls_that_update_statistics() -> None:
     assert after("cse", text) == text
 
 
-def test_cse_merges_what_could_have_weights_and_has_none() -> None:
+def test_cse_merges_norms_without_weights() -> None:
     text = X + "%1 = layer_norm(%0, affine=false) @ a\n%2 = layer_norm(%0, affine=false) @ b\n"
     text += "%3 = add(%1, %2)\noutput y = %3"
     merged = X + "%1 = layer_norm(%0, affine=false) @ a\n%2 = add(%1, %1)\noutput y = %2"
@@ -288,7 +288,7 @@ def test_expand_leaves_no_composite_and_nothing_unread() -> None:
     assert len(run(result, ["prune"])) == len(result)
 
 
-def test_infer_refuses_with_a_place() -> None:
+def test_infer_reports_error_with_position_and_choice() -> None:
     text = "net tiny {choice a {1, 2}\n" + X + "%1 = slice(%0, stop=case(a: 8, 9))\noutput y = %1}"
     graph = parse_graph(text, "tiny.ir")
     with pytest.raises(ArchError, match=r"tiny.ir:3:1: error\[A0401\]: %1 \(slice\): slice 0:9(.|\n)*when a = 2"):

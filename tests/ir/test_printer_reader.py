@@ -1,4 +1,4 @@
-"""Text and JSON forms: exact inverses, and diagnostics instead of tracebacks."""
+"""Text and JSON forms of graphs: exact round trips, and diagnostics for malformed input."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def tiny() -> Graph:
     return graph
 
 
-def test_text() -> None:
+def test_graph_prints_to_expected_text_and_back() -> None:
     assert print_graph(tiny()) == TEXT
     assert print_graph(parse_graph(TEXT)) == TEXT
 
 
-def test_types_are_given_inferred_or_left_out() -> None:
+def test_printed_types_are_optional() -> None:
     graph = parse_graph(TEXT)
     bare = print_graph(graph, {})
     assert ": f32" not in bare
@@ -90,14 +90,14 @@ def test_types_are_given_inferred_or_left_out() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(annotated())
-def test_round_trips(graph: Graph) -> None:
+def test_text_round_trips_random_graphs(graph: Graph) -> None:
     comes_back(graph)
 
 
 @pytest.mark.soak
 @settings(max_examples=1000, deadline=None)
 @given(annotated())
-def test_round_trips_for_long(graph: Graph) -> None:
+def test_text_round_trips_many_random_graphs(graph: Graph) -> None:
     comes_back(graph)
 
 
@@ -110,14 +110,14 @@ def comes_back(graph: Graph) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(annotated(odd=False))
-def test_round_trips_as_json(graph: Graph) -> None:
+def test_json_round_trips_random_graphs(graph: Graph) -> None:
     comes_back_as_json(graph)
 
 
 @pytest.mark.soak
 @settings(max_examples=1000, deadline=None)
 @given(annotated(odd=False))
-def test_round_trips_as_json_for_long(graph: Graph) -> None:
+def test_json_round_trips_many_random_graphs(graph: Graph) -> None:
     comes_back_as_json(graph)
 
 
@@ -125,7 +125,7 @@ def comes_back_as_json(graph: Graph) -> None:
     assert print_graph(from_json(json.loads(json.dumps(to_json(graph))))) == print_graph(graph)
 
 
-def test_large_values_are_shared() -> None:
+def test_large_diagrams_are_printed_shared() -> None:
     graph = parse_graph('net big {%0 = input "x" f32[8] output y = %0}')
     choices = [Choice(f"c[{i}]", tuple(range(4)), i) for i in range(40)]
     graph.decisions = {choice.path: Decision(choice) for choice in choices}
@@ -187,7 +187,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "code", "message"), WRONG)
-def test_wrong_text(text: str, code: str, message: str) -> None:
+def test_rejects_malformed_text_with_position(text: str, code: str, message: str) -> None:
     with pytest.raises(ArchError) as caught:
         parse_graph(text, "wrong.ir")
     first = caught.value.diagnostics[0]
@@ -196,7 +196,7 @@ def test_wrong_text(text: str, code: str, message: str) -> None:
     assert str(first).startswith("wrong.ir:")
 
 
-def test_problems_come_together_and_once() -> None:
+def test_all_text_errors_are_reported_once() -> None:
     with pytest.raises(ArchError) as caught:
         parse_graph(HEAD + "%1 = rellu(%0)\n%2 = relu(%1)\n%3 = linear(%2)\n%4 = linear(%0)\noutput y = %9}")
     assert [d.code for d in caught.value.diagnostics] == ["A0702", "A0702", "A0702", "A0703"]
@@ -221,7 +221,7 @@ def read_or_refuse(text: str) -> None:
 
 
 @given(st.text())
-def test_any_text(text: str) -> None:
+def test_random_text_parses_or_is_rejected(text: str) -> None:
     read_or_refuse(text)
 
 
@@ -231,7 +231,7 @@ TOKENS = [*"{}()[]=,:@%$<>", *WORDS]
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_any_change_of_a_text(data: Any) -> None:
+def test_edited_text_parses_or_is_rejected(data: Any) -> None:
     text = TEXT
     for _ in range(data.draw(st.integers(1, 3))):
         start = data.draw(st.integers(0, len(text)))
@@ -264,19 +264,19 @@ pieces = documents | st.sampled_from(
 
 
 @given(documents)
-def test_any_json(data: object) -> None:
+def test_random_json_parses_or_is_rejected(data: object) -> None:
     from_json_or_refuse(data)
 
 
 @given(st.data())
-def test_any_change_of_a_json_graph(data: Any) -> None:
+def test_edited_json_graph_parses_or_is_rejected(data: Any) -> None:
     changed_somewhere(data)
 
 
 @pytest.mark.soak
 @settings(max_examples=2000, deadline=None)
 @given(st.data())
-def test_many_changes_of_a_json_graph(data: Any) -> None:
+def test_many_edited_json_graphs_parse_or_are_rejected(data: Any) -> None:
     changed_somewhere(data)
 
 
@@ -300,7 +300,7 @@ def changed_somewhere(data: Any) -> None:
     from_json_or_refuse(document)
 
 
-def test_json_says_where() -> None:
+def test_json_errors_name_the_path() -> None:
     document = to_json(parse_graph(PLAIN))
     document["nodes"][1]["attributes"]["kernel"]["branches"][1] = "5"
     with pytest.raises(ArchError, match=r"\$\.nodes\[1\]: `kernel` of `conv` must be an integer"):

@@ -1,4 +1,4 @@
-"""Choices lifted, frozen and relaxed: the meaning is kept, whatever is chosen."""
+"""Lifting, freezing and relaxing choices keep the meaning of every architecture."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_lifting_keeps_every_architecture(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_freezing_some_choices_and_then_the_others_is_choosing_all(name: str) -> None:
+def test_freezing_in_two_steps_equals_specializing(name: str) -> None:
     space = space_of(name)
     rng = random.Random(2)
     for _ in range(2):
@@ -84,7 +84,7 @@ def test_freezing_some_choices_and_then_the_others_is_choosing_all(name: str) ->
 
 
 @pytest.mark.parametrize("name", with_soak([name for name in SPACES if name not in ELASTIC], FEW))
-def test_weights_of_zero_and_one_are_a_choice(name: str) -> None:
+def test_one_hot_mixture_weights_equal_the_architecture(name: str) -> None:
     """What a mixture is at its corners, run whole and run lazily, is the network of that architecture."""
     space = space_of(name)
     mixed = lower_mixed(relax(space.graph, edges="weighted")).eval()
@@ -110,7 +110,7 @@ def test_weights_of_zero_and_one_are_a_choice(name: str) -> None:
                 torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_relaxing_makes_one_mixture_of_selections_and_sums() -> None:
+def test_relax_merges_selections_and_sums_into_one_mixture() -> None:
     space = archir.loads("""
 net n() {
     input x: f32[4]
@@ -123,7 +123,7 @@ net n() {
     assert mix == Mix(("a", "b", "b.inner.c"), (((0,), (), ()), ((), (0,), ()), ((), (1,), (0,)), ((), (1,), (1,))))
 
 
-def test_a_choice_of_a_value_becomes_one_among_operations() -> None:
+def test_lift_turns_value_choice_into_operation_choice() -> None:
     space = archir.loads("""
 net n() {
     input x: f32[4, 8, 8]
@@ -136,7 +136,7 @@ net n() {
     assert [lifted[n].op for n in lifted if isinstance(lifted[n].op, Select)] == [Select("kernel", (0, 1))]
 
 
-def test_only_some_choices() -> None:
+def test_relax_applies_to_given_choices_only() -> None:
     space = archir.loads("""
 net n() {
     input x: f32[4]
@@ -159,7 +159,7 @@ net n() {
         ),
     ],
 )
-def test_what_cannot_be_relaxed_is_named(code: str, program: str, said: str) -> None:
+def test_choices_that_cannot_be_relaxed_are_named(code: str, program: str, said: str) -> None:
     with pytest.raises(ArchError) as caught:
         relax(archir.loads(f"net n() {{\n    input x: f32[4]\n    {program}\n}}").graph)
     assert code in {d.code for d in caught.value.diagnostics}
@@ -167,7 +167,7 @@ def test_what_cannot_be_relaxed_is_named(code: str, program: str, said: str) -> 
     assert caught.value.diagnostics[0].span is not None
 
 
-def test_too_many_versions() -> None:
+def test_rejects_too_many_lifted_versions() -> None:
     lines = "\n".join(f"    a{i} = choose a{i}(1, 2, 3)" for i in range(6))
     width = " + ".join(f"a{i}" for i in range(6))
     program = f"net n() {{\n    input x: f32[4]\n{lines}\n    output y = x |> linear({width}) |> linear(2)\n}}"

@@ -1,4 +1,4 @@
-"""What every architecture needs, in graphs that are small enough to be followed, and in others."""
+"""Nodes that every architecture needs, in small and in large graphs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def always() -> set[str]:
     return {GRAPH[number].op.name for number in sure}
 
 
-def test_what_both_alternatives_read_is_always_needed() -> None:
+def test_nodes_read_by_both_alternatives_are_always_needed() -> None:
     assert always() == {"input", "linear", "select"}
     assert len([n for n in approximate_reachability(GRAPH) if GRAPH[n].op.name == "linear"]) == 2, (
         "what nobody reads is not made"
     )
 
 
-def test_of_a_large_graph_only_what_is_before_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_graph_reachability_stops_at_selections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reachability, "MAX_SELECT_NODES", 0)
     assert always() == {"linear", "select"}
     found = approximate_reachability(GRAPH)

@@ -1,4 +1,4 @@
-"""Symbols, against the numbers that they stand for in every architecture."""
+"""Symbolic integers against the numbers that they stand for in every architecture."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SUMS: list[Callable[[Any, Any], Any]] = [
 
 
 @pytest.mark.parametrize("number", range(len(SUMS)))
-def test_sums_are_those_of_what_symbols_stand_for(number: int) -> None:
+def test_symbolic_arithmetic_equals_pointwise_arithmetic(number: int) -> None:
     wanted = [SUMS[number](a, b) for a, b in zip(numbers(A), numbers(B), strict=True)]
     found = SUMS[number](SymbolicInt.of(A), SymbolicInt.of(B))
     assert numbers(found) == wanted
@@ -56,7 +56,7 @@ def test_sums_are_those_of_what_symbols_stand_for(number: int) -> None:
         assert set(wanted) == {found}
 
 
-def test_what_symbols_stand_for_is_a_number_where_they_cancel() -> None:
+def test_canceled_symbols_become_integers() -> None:
     a = SymbolicInt.of(A)
     assert type(a - a) is int
     assert a.value() is A
@@ -87,7 +87,7 @@ def test_what_symbols_stand_for_is_a_number_where_they_cancel() -> None:
         (lambda a: bool(a - 4), None),
     ],
 )
-def test_a_comparison_is_settled_by_bounds_or_asked(
+def test_comparison_is_decided_by_bounds_or_needs_value(
     compare: Callable[[SymbolicInt], bool], answer: bool | None
 ) -> None:
     if answer is None:
@@ -125,12 +125,12 @@ def compare_to(compare: Callable[[Any], bool], number: int) -> bool:
         lambda a: a < 2.5,
     ],
 )
-def test_what_only_numbers_can_do_is_asked(rule: Callable[[SymbolicInt], object]) -> None:
+def test_unsupported_operations_need_concrete_value(rule: Callable[[SymbolicInt], object]) -> None:
     with pytest.raises(ValueNeededError, match="needs the concrete value"):
         rule(SymbolicInt.of(A))
 
 
-def test_what_is_no_integer_is_not_added() -> None:
+def test_symbols_reject_non_integers() -> None:
     a: Any = SymbolicInt.of(A)
     for wrong in (lambda: a + "1", lambda: a - 1.5, lambda: a * None):
         with pytest.raises(TypeError):

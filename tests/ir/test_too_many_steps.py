@@ -1,4 +1,4 @@
-"""What is said of values and conditions where telling it exactly takes too many steps."""
+"""Operations on conditions whose exact result would take too many steps."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ NUMBER = total(1)
 
 
 @pytest.mark.usefixtures("few")
-def test_what_cannot_be_joined_is_refused() -> None:
+def test_rejects_joins_that_exceed_size_limit() -> None:
     for work in (lambda: conjoin.__wrapped__(EVEN, ODD), lambda: disjoin.__wrapped__(EVEN, ODD)):
         with pytest.raises(DiagramSizeError):
             work()
@@ -72,7 +72,7 @@ def test_what_cannot_be_joined_is_refused() -> None:
         switch(CHOICES[5], [EVEN, ODD])
 
 
-def test_what_is_not_joined_in_time_is_joined_with_more() -> None:
+def test_joins_within_default_limit_are_exact() -> None:
     conjoin.cache_clear()
     for assignment in ASSIGNMENTS:
         assert value_at(conjoin(EVEN, ODD), assignment) is (value_at(EVEN, assignment) and value_at(ODD, assignment))
@@ -82,7 +82,7 @@ def test_what_is_not_joined_in_time_is_joined_with_more() -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_restricted_values_are_right_where_they_are_asked_for() -> None:
+def test_restricted_value_is_exact_where_condition_holds() -> None:
     """Where a condition is too much, a weaker one is taken, or none."""
     found = restrict(NUMBER, EVEN)
     for assignment in ASSIGNMENTS:
@@ -91,7 +91,7 @@ def test_restricted_values_are_right_where_they_are_asked_for() -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_what_a_weaker_condition_says_is_used() -> None:
+def test_restrict_uses_projected_condition() -> None:
     """`c1` has its second outcome wherever the condition holds, which its hull still says."""
     under = conjoin(outcome_in(CHOICES[1], [1]), EVEN)
     assert project(under, frozenset([CHOICES[1]])) is outcome_in(CHOICES[1], [1])
@@ -99,7 +99,7 @@ def test_what_a_weaker_condition_says_is_used() -> None:
     assert restrict(value, under) == 8
 
 
-def test_what_is_known_of_parts_is_forgotten_when_it_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restrictor_stays_exact_when_cache_overflows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conditions, "MAX_CACHED", 0)
     restriction = Restrictor()
     for _ in range(2):
@@ -110,14 +110,14 @@ def test_what_is_known_of_parts_is_forgotten_when_it_is_much(monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("few")
-def test_conditions_hold_together_unless_it_is_proved_that_they_do_not() -> None:
+def test_may_hold_together_unless_disproved() -> None:
     assert may_hold_together(EVEN, if_else(EVEN, False, True), ODD, NUMBER_IS_ODD)
 
 
 NUMBER_IS_ODD = if_else(ODD, True, False)
 
 
-def test_narrowed_is_all_that_has_to_do_with_a_condition() -> None:
+def test_conjoin_assumptions_adds_related_assumptions_only() -> None:
     zero, one = outcome_in(CHOICES[0], [0]), outcome_in(CHOICES[0], [1])
     far = outcome_in(CHOICES[3], [1])
     assert conjoin_assumptions(zero, [True, far]) is zero
@@ -133,12 +133,12 @@ IF_EVEN_THEN_ODD = if_else(EVEN, ODD, True)
 
 
 @pytest.mark.usefixtures("few")
-def test_narrowed_leaves_out_what_is_too_much() -> None:
+def test_conjoin_assumptions_omits_too_large_assumptions() -> None:
     conjoin.cache_clear()
     assert conjoin_assumptions(EVEN, [IF_EVEN_THEN_ODD]) is EVEN
 
 
-def test_whether_conditions_are_met_is_told_within_some_steps() -> None:
+def test_satisfiability_check_is_limited_in_steps() -> None:
     other = if_else(EVEN, False, True)
     assert check_satisfiable([EVEN, True], 0) is True
     assert check_satisfiable([EVEN, other], 1_000_000) is False

@@ -1,4 +1,4 @@
-"""Every violation is caught, and all of them at once."""
+"""The verifier reports every violation, and all of them at once."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ CORRUPTIONS: list[tuple[Corrupt, str]] = [
 
 
 @pytest.mark.parametrize(("corrupt", "message"), CORRUPTIONS)
-def test_violation(corrupt: Corrupt, message: str) -> None:
+def test_each_violation_is_reported(corrupt: Corrupt, message: str) -> None:
     graph = parse_graph(TEXT)
     verify(graph)
     corrupt(graph)
@@ -133,7 +133,7 @@ def test_shared_weights_have_one_shape() -> None:
         verify(graph)
 
 
-def test_shapes_may_differ_where_only_one_is_there() -> None:
+def test_shared_weight_shapes_may_differ_in_exclusive_alternatives() -> None:
     verify(
         parse_graph("""
         net tiny {
@@ -157,7 +157,7 @@ def test_weights_need_operands_that_have_channels() -> None:
         verify(graph)
 
 
-def test_all_violations_come_together() -> None:
+def test_all_violations_are_reported_together() -> None:
     graph = parse_graph(TEXT)
     node(Linear("8"))(graph)
     node(Select("c", (0, 0)))(graph)
@@ -167,7 +167,7 @@ def test_all_violations_come_together() -> None:
     assert len(caught.value.diagnostics) == 3
 
 
-def test_a_refusal_says_for_which_choices() -> None:
+def test_violation_names_its_choices() -> None:
     graph = parse_graph(TEXT)
     graph.constraints.clear()  # which rule the outcome out
     choice = graph.decisions["a"].choice

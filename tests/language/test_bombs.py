@@ -1,4 +1,4 @@
-"""Whatever a program asks for is done, or refused, within its budget of work, in every command."""
+"""Programs that demand much work are handled or rejected within the work budget."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ USES: dict[str, Callable[[Graph], object]] = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_bombs_within_a_small_budget(name: str) -> None:
+def test_bombs_are_handled_or_rejected_within_small_budget(name: str) -> None:
     """A graph or diagnostics, of elaboration, counting, drawing, showing and laying out, and soon."""
     text, found = BOMBS[name], []
     begin = time.process_time()
@@ -76,12 +76,12 @@ FILES = sorted(EXAMPLES.rglob("*.arch"))
 @pytest.mark.parametrize(
     "path", [f if f.stat().st_size < 1_000 else pytest.param(f, marks=pytest.mark.soak) for f in FILES]
 )
-def test_examples_take_a_part_of_the_budget(path: Path) -> None:
+def test_examples_elaborate_within_the_budget(path: Path) -> None:
     with work_budget(MAX_WORK / 1.15):
         loading.graphs(path)
 
 
-def test_a_budget_is_spent_once_and_for_all() -> None:
+def test_exhausted_budget_stays_exhausted() -> None:
     with work_budget(10) as work:
         spend(4)
         with work_budget(1_000) as inner:
@@ -94,7 +94,7 @@ def test_a_budget_is_spent_once_and_for_all() -> None:
     assert current_budget().left == float("inf")
 
 
-def test_the_place_is_where_the_budget_ended() -> None:
+def test_work_limit_error_has_position_where_budget_ended() -> None:
     text = "net n {\n input x: f32[4]\n a = 1\n for i in 0..100_000 {\n  b = [i, a]\n }\n output y = x\n}\n"
     with pytest.raises(ArchError) as caught, work_budget(20_000):
         elaborate(text, "n.arch")
@@ -106,13 +106,13 @@ def test_the_place_is_where_the_budget_ended() -> None:
 
 
 @pytest.mark.parametrize("most", [0, 5])
-def test_a_parameter_that_takes_too_much_work_is_refused(most: int) -> None:
+def test_rejects_parameter_beyond_work_limit(most: int) -> None:
     with pytest.raises(ArchError, match="exceeds the work limit"), work_budget(most):
         parse_parameter("x=[1, 2, 3]")
     assert parse_parameter("x=[1, 2, 3]") == ("x", (1, 2, 3))
 
 
-def test_a_text_is_read_once_within_a_budget() -> None:
+def test_text_is_parsed_once_per_budget() -> None:
     text = "".join(f"net n{i} {{\n input x: f32[1]\n output y = x\n}}\n" for i in range(3))
     with work_budget(1e9) as work:
         survey(text, "n.arch")
@@ -120,7 +120,7 @@ def test_a_text_is_read_once_within_a_budget() -> None:
         assert len([key for key in work.cache if key[0] == "parse"]) == 1  # type: ignore[index]
 
 
-def test_a_text_that_was_read_may_be_too_large_for_another_limit() -> None:
+def test_cached_text_is_checked_against_new_size_limit() -> None:
     text = "net n {\n input x: f32[1]\n output y = x\n}\n"
     with work_budget(1e9):
         parse(text)
@@ -129,7 +129,7 @@ def test_a_text_that_was_read_may_be_too_large_for_another_limit() -> None:
 
 
 @pytest.mark.parametrize("error", [WorkError(), RecursionError()], ids=["work", "recursion"])
-def test_what_was_found_before_a_limit_is_said(error: Exception) -> None:
+def test_errors_found_before_limit_are_reported(error: Exception) -> None:
     text = "net n {\n input x: f32[4]\n a = x |> unknown\n b = x |> relu\n output y = b\n}\n"
 
     def observe(context: Context, span: Span, value: Value) -> None:
@@ -143,7 +143,7 @@ def test_what_was_found_before_a_limit_is_said(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("name", ["a" * 1_000 + "/b.arch", "a/" * 20_000 + "b.arch"])
-def test_paths_that_no_system_opens_have_a_place(name: str, tmp_path: Path) -> None:
+def test_invalid_import_paths_are_rejected_with_position(name: str, tmp_path: Path) -> None:
     (tmp_path / "n.arch").write_text(f'import "{name}"\n')
     with pytest.raises(ArchError) as caught:
         loading.graphs(tmp_path / "n.arch")
@@ -173,7 +173,7 @@ print(said, resource.getrusage(resource.RUSAGE_SELF).ru_utime - begin)
 
 
 @pytest.mark.parametrize("name", with_soak(BOMBS, FEW))
-def test_bombs_with_little_memory(name: str) -> None:
+def test_bombs_end_within_time_and_memory(name: str) -> None:
     """A diagnostic within 6 s of processor time and 1 GiB; what is large but right may take longer."""
     environment = {"PYTHONPATH": ":".join(str(ROOT / part) for part in ("", "backends", "grammar"))}
     done = subprocess.run(
@@ -245,7 +245,7 @@ budget for each end of each cost: up to four seconds."""
 @pytest.mark.soak
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("name", BOMBS)
-def test_bombs_in_commands(name: str, command: list[str], tmp_path: Path) -> None:
+def test_bombs_in_commands_end_within_time_and_memory(name: str, command: list[str], tmp_path: Path) -> None:
     """Each in a process of its own, with a service's budget: a second of processor time and 256 MiB, on an idle machine
     that is fast; three times that here, for those that are not idle, and as much more as this one is slower."""
     path = tmp_path / "bomb.arch"

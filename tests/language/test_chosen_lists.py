@@ -1,4 +1,4 @@
-"""Lists whose length depends on choices are values like others."""
+"""Lists whose length depends on choices are values like any others."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ BLOCKS = "block f(i) {\nreturn i + 1\n}\nblock g(l) {\nreturn [x for x in l]\n}"
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_a_value(value: str) -> None:
+def test_values_of_chosen_lists_equal_expected_channels(value: str) -> None:
     statements, wanted = VALUES[value]
     assert channels(value, statements, BLOCKS) == wanted
 
 
-def test_a_loop_over_a_list_of_chosen_length() -> None:
+def test_loop_over_chosen_list_runs_chosen_times() -> None:
     body = "x = image\nfor i in [j for j in 0..n if j > 0] {\nx = x |> conv(4 + i, kernel=1)\n}\noutput y = x"
     found = space(f"{N}\n{body}")
     assert [len(found.specialize(one)) for one in found.enumerate()] == [1, 2, 3]
 
 
-def test_tensors_that_are_there_under_conditions() -> None:
+def test_conditional_tensors_in_lists_are_concatenated_and_summed() -> None:
     found = space(f"{N}\noutput y = concat([image |> conv(i + 1, kernel=1) for i in 0..n])")
     shapes = [infer(found.specialize(one)) for one in found.enumerate()]
     assert [[*types.values()][-1].shape[0] for types in shapes] == [1, 3, 6]
@@ -70,13 +70,13 @@ def test_tensors_that_are_there_under_conditions() -> None:
     assert space(f"{A}\noutput y = sum([image, image[0:4]] + [image[0:8] for u in 0..1 if a > 2])").size == 2
 
 
-def test_what_is_after_a_return_does_not_run() -> None:
+def test_choices_after_conditional_return_are_not_counted() -> None:
     body = "for i in 0..3 {\nif i == n {\nreturn x\n}\nx = x |> choose op { r: relu, g: gelu }\n}\nreturn x"
     before = f"block f(x, n) {{\n{body}\n}}"
     assert space(f"{N}\noutput y = image |> f(n)", before).size == 2 + 4 + 8
 
 
-def test_what_is_chosen_from_names_what_there_is() -> None:
+def test_choice_from_filtered_list_offers_only_present_values() -> None:
     found = space("n = choose n(1, 2)\nw = choose w([w for w in [8, 16] if w >= 8 * n])\noutput y = image |> conv(w)")
     assert [dict(one) for one in found.enumerate()] == [{"n": 1, "w": 8}, {"n": 1, "w": 16}, {"n": 2, "w": 16}]
     assert found.size == found.satisfying == 3
@@ -84,7 +84,7 @@ def test_what_is_chosen_from_names_what_there_is() -> None:
         found.architecture({"n": 2, "w": 8})
 
 
-def test_labels_of_alternatives_that_are_no_numbers() -> None:
+def test_alternatives_without_numbers_have_labels() -> None:
     found = space("x = image |> relu\noutput y = choose t(image, x)")
     assert [one["t"] for one in found.enumerate()] == ["image", "x"]
     found = space(f"{A}\noutput y = image |> conv(choose w([a, 3]))")
@@ -106,7 +106,7 @@ LEGAL = [
 
 
 @pytest.mark.parametrize("condition", LEGAL)
-def test_a_comparison_that_may_hold(condition: str) -> None:
+def test_comparison_that_may_hold_is_accepted(condition: str) -> None:
     body = 'x = image\nmixed = choose mixed(1, "a")\ndepth = choose depth(2, 3)\nkind = "none"\nfor i in 0..2 {\n'
     space(f"{body}if {condition} {{\nx = x |> relu\n}}\n}}\noutput y = x", "block f(x) {\nreturn x\n}")
 
@@ -118,14 +118,14 @@ NEVER = [
 
 
 @pytest.mark.parametrize("condition", NEVER)
-def test_a_comparison_that_never_holds(condition: str) -> None:
+def test_rejects_comparison_that_never_holds(condition: str) -> None:
     body = f'k = choose k(3, 5)\nop = choose op("a", "b")\noutput y = image |> relu if {condition} else image'
     with pytest.raises(ArchError, match=r"A0311|A0312"):
         space(body)
 
 
 @pytest.mark.parametrize(("subject", "pattern"), [("op", '"c"'), ("k", '"a"'), ("k", "4"), ("image", "1")])
-def test_a_pattern_that_never_matches(subject: str, pattern: str) -> None:
+def test_rejects_pattern_that_never_matches(subject: str, pattern: str) -> None:
     match = f"match {subject} {{ {pattern} => image |> relu, else => image }}"
     body = f'k = choose k(3, 5)\nop = choose op("a", "b")\noutput y = {match}'
     with pytest.raises(ArchError, match=r"A0311|A0312"):
@@ -142,6 +142,6 @@ def test_a_pattern_that_never_matches(subject: str, pattern: str) -> None:
         "y = sum((choose c { a: x, b: [x, x, 1] })[0:2]) + x",
     ],
 )
-def test_what_is_a_tensor_for_some_outcomes_only_is_computed_with_as_what_it_is(line: str) -> None:
+def test_choice_of_tensor_or_number_computes_as_each_outcome(line: str) -> None:
     text = f"net n {{\n    input x: f32[4, 4, 4]\n    {line}\n    output z = y\n}}\n"
     assert disagreement(text) is None

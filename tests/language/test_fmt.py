@@ -1,4 +1,4 @@
-"""`archir fmt`: one layout, the same meaning, every comment."""
+"""`archir fmt`: one layout that keeps the meaning and every comment."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ def is_kept(text: str) -> str:
     return after
 
 
-def test_there_are_files() -> None:
+def test_format_test_files_are_found() -> None:
     assert {"attention", "full_attention", "resnet50"} <= {path.stem for path in FILES}
     assert len(INPUTS) > 2
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_file_of_the_repository_is_canonical(path: Path) -> None:
+def test_repository_programs_are_formatted(path: Path) -> None:
     text = path.read_text()
     assert canonical(text, str(path)) == text
 
 
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.stem)
-def test_golden(path: Path, golden: Callable[[str, str], None]) -> None:
+def test_formatted_output_equals_golden_file(path: Path, golden: Callable[[str, str], None]) -> None:
     golden(f"fmt/{path.name.replace('.in.', '.out.')}", is_kept(path.read_bytes().decode()))
 
 
@@ -84,7 +84,7 @@ PROGRAMS = given(st.integers(0, 2**32), st.sampled_from([0.0, 0.05, 0.3, 0.9]))
 
 @settings(max_examples=20)
 @PROGRAMS
-def test_programs_keep_their_meaning_and_their_comments(seed: int, how_much: float) -> None:
+def test_formatting_keeps_meaning_and_comments(seed: int, how_much: float) -> None:
     text = programs(seed, how_much)
     if text is not None:
         is_kept(text)
@@ -93,13 +93,13 @@ def test_programs_keep_their_meaning_and_their_comments(seed: int, how_much: flo
 @pytest.mark.soak
 @settings(max_examples=500)
 @PROGRAMS
-def test_many_programs_keep_their_meaning_and_their_comments(seed: int, how_much: float) -> None:
+def test_formatting_keeps_meaning_of_many_programs(seed: int, how_much: float) -> None:
     text = programs(seed, how_much)
     if text is not None:
         is_kept(text)
 
 
-def test_most_programs_parse_and_show_every_construct() -> None:
+def test_random_programs_parse_and_cover_every_construct() -> None:
     texts = [programs(seed, 0.3) for seed in range(30)]
     parsed = [text for text in texts if text is not None]
     assert len(parsed) > 25
@@ -110,7 +110,7 @@ def test_most_programs_parse_and_show_every_construct() -> None:
 
 
 @given(st.lists(st.sampled_from(["", "#", "# a", "  # b ", "\t", "x", "#\r", "\f"]), max_size=8), st.booleans())
-def test_files_of_comments(lines: list[str], end: bool) -> None:
+def test_comment_only_files_format_or_are_rejected(lines: list[str], end: bool) -> None:
     text = "\n".join(lines) + "\n" * end
     try:
         parse(text)
@@ -125,7 +125,7 @@ def test_files_of_comments(lines: list[str], end: bool) -> None:
 @pytest.mark.timeout(1800)
 @settings(max_examples=3_000)
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.05, 0.3, 0.9]))
-def test_programs_for_long(seed: int, how_much: float) -> None:
+def test_formatting_keeps_meaning_of_thousands_of_programs(seed: int, how_much: float) -> None:
     text = programs(seed, how_much)
     if text is not None:
         is_kept(text)
@@ -156,17 +156,17 @@ def test_programs_for_long(seed: int, how_much: float) -> None:
         ("repeat  3{}", "repeat 3 {}"),
     ],
 )
-def test_spaces(given: str, wanted: str) -> None:
+def test_spacing_of_expressions_is_normalized(given: str, wanted: str) -> None:
     assert is_kept(f"block f() {{ {given} }}") == f"block f() {{\n    {wanted}\n}}\n"
 
 
-def test_lines_have_at_most_120_columns_where_they_can_break() -> None:
+def test_breakable_lines_have_at_most_120_columns() -> None:
     for path in INPUTS:
         long = [line for line in canonical(path.read_bytes().decode()).splitlines() if len(line.split("  #")[0]) > 120]
         assert all("cannot_be_broken" in line for line in long)
 
 
-def test_large_inputs_take_time_in_proportion() -> None:
+def test_formatting_large_inputs_takes_bounded_time() -> None:
     for text in (
         "net n {\n" + " x = x" + " |> relu" * 8_000 + "\n}\n",
         "const A = " + "[" * 90 + "1, 2, 3" + "]" * 90,
@@ -188,7 +188,7 @@ def run(*arguments: str, code: int = 0, text: str | None = None) -> Result:
 UGLY, TIDY = "const a=1 # one\n", "const a = 1  # one\n"
 
 
-def test_files_and_folders_are_written(tmp_path: Path) -> None:
+def test_fmt_rewrites_files_and_folders(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     ugly, tidy, other = inner / "ugly.arch", tmp_path / "tidy.arch", inner / "other.txt"
@@ -226,7 +226,7 @@ def test_check_and_diff_write_nothing(tmp_path: Path) -> None:
     assert "\\ No newline at end of file\n+" in run(str(file), "--diff").stdout
 
 
-def test_standard_input() -> None:
+def test_fmt_reads_standard_input() -> None:
     assert run("-", text=UGLY).stdout == TIDY
     assert run("-", text=TIDY).stdout == TIDY
     assert run("-", "--check", text=UGLY, code=1).stdout == "<stdin>: would be reformatted\n"
@@ -236,7 +236,7 @@ def test_standard_input() -> None:
     assert "<stdin>:1:10: error[A0102]" in run("-", text="const a = \n", code=1).stderr
 
 
-def test_broken_files_are_left_alone_and_the_others_done(tmp_path: Path) -> None:
+def test_broken_files_are_skipped_and_others_formatted(tmp_path: Path) -> None:
     broken, ugly = tmp_path / "a.arch", tmp_path / "b.arch"
     broken.write_text("const a = (1\n")
     ugly.write_text(UGLY)
@@ -251,13 +251,13 @@ def test_broken_files_are_left_alone_and_the_others_done(tmp_path: Path) -> None
     assert "Missing argument" in run(code=2).stderr
 
 
-def test_from_python() -> None:
+def test_python_format_equals_command() -> None:
     assert archir.format(UGLY) == TIDY
     with pytest.raises(ArchError, match=r"named\.arch:1:5"):
         archir.format("const", "named.arch")
 
 
-def test_the_whole_process_is_quick_and_imports_no_framework(tmp_path: Path) -> None:
+def test_fmt_process_is_quick_and_imports_no_framework(tmp_path: Path) -> None:
     file = tmp_path / "hundred.arch"
     file.write_text((ROOT / "examples" / "full_attention" / "layers.arch").read_text() * 2)
     program = (
@@ -271,7 +271,7 @@ def test_the_whole_process_is_quick_and_imports_no_framework(tmp_path: Path) -> 
     assert os.times().children_user - before.children_user < 5  # processor time: 0.2 s on an idle machine
 
 
-def test_threads_do_not_mix_tokens() -> None:
+def test_tokenizer_is_thread_safe() -> None:
     texts = [f"const a{i} = {i}\n" * 40 for i in range(8)]
     wanted = [[str(token) for token in tokens(text)] for text in texts]
     before = sys.getswitchinterval()

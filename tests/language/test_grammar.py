@@ -1,4 +1,4 @@
-"""The grammar: its tables are up to date, and no terminal can be made to backtrack."""
+"""The grammar: stored tables are current, terminals never backtrack, and the reader equals lark."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ SEEDS = [
 """What a text may repeat to make a terminal try many ways to match."""
 
 
-def test_the_tables_are_those_of_the_grammar() -> None:
+def test_stored_tables_match_the_grammar() -> None:
     stored = json.loads((files("archir_grammar") / TABLES).read_text("utf-8"))
     assert stored["made_from"] == json.loads(tables())["made_from"], "the grammar changed: run python -m archir_grammar"
 
 
-def test_without_tables_the_grammar_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grammar_is_compiled_when_tables_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     text = 'net n {\n input x: f32[3]  # comment\n output y = x\n |> relu\n}\nimport "a.arch"\n'
     stored = parser(Layout()).parse(text)
     monkeypatch.setattr("archir_grammar.TABLES", "missing.json")
@@ -51,7 +51,7 @@ def test_without_tables_the_grammar_is_compiled(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("name", TERMINALS)
-def test_terminals_are_linear(name: str) -> None:
+def test_terminals_match_in_linear_time(name: str) -> None:
     """However a text goes on, four times its length takes about four times as long."""
     pattern = re.compile(TERMINALS[name])
     for seed, end in product(SEEDS, ("", "!", "\n!", "x")):
@@ -74,19 +74,19 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_reading_and_formatting_are_linear(name: str) -> None:
+def test_parsing_and_formatting_take_linear_time(name: str) -> None:
     unit = TEXTS[name]
     for read in (parse, canonical):
         assert _growth(lambda count, read=read: _once(read, unit * count), 100, 400) < 16
 
 
-def test_what_a_comment_says_is_no_word() -> None:
+def test_comment_contents_are_not_tokens() -> None:
     for text in ("\n  # a }\n  x = 1\n", "\r\n# |> b\r\n# }\r\n  x = 1\r\n", "\n x = 1 # }\n # } |>\n"):
         body = parse(f"block b() {{{text}}}").items[0].body  # type: ignore[attr-defined]
         assert [statement.span.text for statement in body] == ["x = 1"]
 
 
-def test_ends_of_lines() -> None:
+def test_line_endings_parse_alike_and_format_to_newlines() -> None:
     """Either end of line is one, alone or mixed; places count from the start of the line; a layout has one kind."""
     plain = "# a\nconst a = 1\n# b\nconst b = [\n    1,\n    2,\n]\n"
     assert canonical(plain) == plain
@@ -103,7 +103,7 @@ def test_ends_of_lines() -> None:
 @pytest.mark.parametrize(
     "text", ["const a = 1\rconst b = 2", "# a\rconst a = 1\n", 'const a = "a\rb"', "const a = 1\f\n"]
 )
-def test_other_control_characters_are_no_space(text: str) -> None:
+def test_rejects_other_control_characters(text: str) -> None:
     """What hides in a terminal does not hide in a comment."""
     for read in (parse, canonical):
         with pytest.raises(ArchError) as caught:
@@ -111,7 +111,7 @@ def test_other_control_characters_are_no_space(text: str) -> None:
         assert caught.value.diagnostics[0].code in ("A0101", "A0103")
 
 
-def test_a_mark_of_byte_order_stands_at_the_start_alone() -> None:
+def test_byte_order_mark_is_allowed_at_start_only() -> None:
     assert parse("\ufeffconst a = 1") == parse("const a = 1")
     with pytest.raises(ArchError):
         parse("const a = 1\n\ufeffconst b = 2")
@@ -121,7 +121,7 @@ def test_a_mark_of_byte_order_stands_at_the_start_alone() -> None:
     "text",
     ["nettiny {\n}", "consta = 1", "net n {\n    x = 1 ifb else 2\n}", "const a = [i fori in b]", "ownblock f(x) {}"],
 )
-def test_a_word_is_read_to_its_end(text: str) -> None:
+def test_keyword_prefix_of_word_is_not_a_keyword(text: str) -> None:
     """Where no name can stand, neither: a keyword is not a beginning of a word."""
     with pytest.raises(ArchError) as caught:
         parse(text)
@@ -130,7 +130,7 @@ def test_a_word_is_read_to_its_end(text: str) -> None:
 
 @pytest.mark.parametrize("between", [", ", "\n"])
 @pytest.mark.parametrize("word", ["none", "true", "not", "match", "else", "for"])
-def test_alternatives_are_called_what_they_like(word: str, between: str) -> None:
+def test_alternatives_may_be_named_like_keywords(word: str, between: str) -> None:
     """Behind a newline as behind a comma."""
     assert parse(f"const a = choose {{{word}: 1{between}b: 2{between}{word}_: 3}}\n")
     assert parse(f"const a = choose {{b: 1{between}{word}: 2}}\n")
@@ -172,7 +172,7 @@ def as_read(tree: object) -> object:
     return str(tree.data), place, [as_read(child) for child in tree.children]
 
 
-def test_texts_are_read_as_lark_reads_them() -> None:
+def test_reader_trees_equal_those_of_lark() -> None:
     made = parser(Layout())
     reader = Reader(made)
     examples = [path.read_text() for path in sorted(EXAMPLES.rglob("*.arch"))[:8]]
@@ -180,7 +180,7 @@ def test_texts_are_read_as_lark_reads_them() -> None:
         assert reader.read(text, Trees()) == as_read(made.parse(text))
 
 
-def test_what_lark_does_not_read_is_not_read() -> None:
+def test_reader_rejects_texts_that_are_no_programs() -> None:
     reader = Reader(parser(Layout()))
     for text in ("net", "net n { ? }", 'const a = "', "const a = 1 2", "block b() { return 1"):
         with pytest.raises(NotReadError):
@@ -188,7 +188,7 @@ def test_what_lark_does_not_read_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("many", [200, pytest.param(10_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
-def test_what_is_refused_is_what_lark_refuses(many: int) -> None:
+def test_reader_errors_equal_those_of_lark(many: int) -> None:
     """The same word or character, and the same terminals expected in its place."""
     made = parser(Layout())
     reader, refused = Reader(made), 0
@@ -213,7 +213,7 @@ def test_what_is_refused_is_what_lark_refuses(many: int) -> None:
     assert refused > many / 2
 
 
-def test_every_rule_means_something() -> None:
+def test_every_grammar_rule_has_a_builder() -> None:
     """Also those that no example has."""
     for rule in parser(Layout()).rules:
         name = str(rule.alias or rule.origin.name)

@@ -1,4 +1,4 @@
-"""TrioNet: what makes its size, its extremes, and the figures of its baselines by the paper's way of counting."""
+"""TrioNet: its space size, the costs of its extreme networks, and its baselines counted as in the paper."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def uniform(operator: str, extreme: int) -> archir.Graph:
         ("axial", -1, 13.81, 6.29),
     ],
 )
-def test_extremes(operator: str, extreme: int, params: float, flops: float) -> None:
+def test_smallest_and_largest_networks_cost_published_figures(
+    operator: str, extreme: int, params: float, flops: float
+) -> None:
     """Millions of parameters, billions of FLOPs; queries meet offsets at every place of a local window."""
     graph = uniform(operator, extreme)
     cost = archir.cost(graph)
@@ -55,12 +57,12 @@ def more_by_the_window(graph: archir.Graph) -> int:
 
 
 @pytest.mark.parametrize(("layers", "published"), [(26, "4.5"), (38, "5.7"), (50, "7.0")])
-def test_local_networks_counted_by_the_window(layers: int, published: str) -> None:
+def test_local_network_flops_counted_by_window_match_paper(layers: int, published: str) -> None:
     graph = archir.load(f"{FOLDER}/baselines.arch:local_net", layers=layers).graph
     assert f"{2 * (archir.cost(graph).macs + more_by_the_window(graph)) / 1e9:.1f}" == published
 
 
-def test_a_block_has_seventy_candidates_and_operators_weigh_by_theirs() -> None:
+def test_space_size_equals_closed_formula() -> None:
     space = archir.load(FOLDER / "trionet.arch")
     assert space.size == (70 + 70**2) * (70**2 + 70**3) * sum(70**d for d in (3, 4, 5, 6)) * sum(
         70**d for d in (1, 2, 3)

@@ -36,14 +36,16 @@ def space_of(name: str) -> archir.Space:
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_numbers(name: str) -> None:
+def test_size_and_satisfying_count_match_expected(name: str) -> None:
     _, size, satisfying = NUMBERS[name]
     assert (space_of(name).size, space_of(name).satisfying) == (size, satisfying)
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(10, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", with_soak(NUMBERS, ["nas_bench_101", "nas_bert", "grammar"]))
-def test_networks(name: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampled_networks_run_and_export(
+    name: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     space = space_of(name)
     for seed in range(count):
         network = space.specialize(space.sample(seed))

@@ -80,19 +80,19 @@ def path_of(name: str) -> str:
     return f"zoo/{name}.arch:{name}"
 
 
-def test_all_files_are_here() -> None:
+def test_zoo_folder_has_exactly_listed_spaces() -> None:
     assert {path.stem for path in (EXAMPLES / "zoo").glob("*.arch")} == ZOO.keys() | {"hnas"} | TEXT.keys()
 
 
 @pytest.mark.parametrize("name", with_soak(ZOO, ZOO.keys() - LARGE))
-def test_the_size_is_the_published_one(name: str) -> None:
+def test_space_size_equals_published_size(name: str) -> None:
     head = (EXAMPLES / "zoo" / f"{name}.arch").read_text("utf-8").partition("\n\n")[0]
     assert "Published size: " in head.replace("\n# ", " ")
     assert elaborated(path_of(name)).satisfying == ZOO[name]
 
 
 @pytest.mark.soak
-def test_a_grammar_has_the_size_that_its_rules_come_to() -> None:
+def test_hnas_size_equals_closed_formula() -> None:
     """Of 10^446 derivations, 10^375.8 are other networks: the grammar has one of its rules twice."""
     for rules_of_convolutions, size in ((1, 375.8), (2, 446.1)):
         cell = (3 + 27 * rules_of_convolutions) ** 6
@@ -119,7 +119,7 @@ ATTENTIVE = {
 """Resolution, widths, kernels, expansions and depths of AttentiveNAS-A0, A1 and A6, by their millions of MACs."""
 
 
-def test_networks_that_were_found_cost_what_is_published() -> None:
+def test_mnasnet_a1_and_proxyless_mobile_match_published_costs() -> None:
     """MnasNet-A1 (table 1 of the paper), and ProxylessNAS for phones: widths that their spaces have not are put in."""
     text = (EXAMPLES / "zoo" / "mnasnet.arch").read_text("utf-8")
     space = archir.loads(text.replace("(96, 3, 1)", "(90, 3, 1)"))
@@ -150,7 +150,7 @@ def cost_of(name: str, **labels: Any) -> archir.Cost:
 
 
 @pytest.mark.parametrize("millions", ATTENTIVE)
-def test_networks_of_attentive_nas_cost_what_is_published(millions: int) -> None:
+def test_attentive_nas_networks_match_published_macs(millions: int) -> None:
     size, widths, kernels, expansions, depths = ATTENTIVE[millions]
     labels: dict[str, Any] = {"resolution": size, "stem": widths[0], "last": widths[-1]}
     for name, values in (("width", widths[1:-1]), ("kernel", kernels), ("expansion", expansions), ("depth", depths)):
@@ -161,7 +161,7 @@ def test_networks_of_attentive_nas_cost_what_is_published(millions: int) -> None
 @pytest.mark.parametrize(
     ("mixers", "params", "macs"), [(["conv"] * 4, 26.8, 4.0), (["conv"] * 2 + ["attention"] * 2, 26.3, 4.1)]
 )
-def test_metaformers_cost_what_is_published(mixers: list[str], params: float, macs: float) -> None:
+def test_metaformers_match_published_params_and_macs(mixers: list[str], params: float, macs: float) -> None:
     cost = cost_of("metaformer", **{f"mixer[{i}]": mixer for i, mixer in enumerate(mixers)})
     assert round(cost.params / 1e6, 1) == params
     assert cost.macs / 1e9 == pytest.approx(
@@ -216,7 +216,7 @@ FBNET_C = [
 ]
 
 
-def test_networks_cost_what_the_table_says_beside_the_published() -> None:
+def test_table_costs_equal_recomputed_costs() -> None:
     """AmoebaNet-A (Real et al. 2019, table 1), SPOS (Guo et al. 2020, table 5), FBNet-C (Wu et al. 2019, table 3)."""
     known = {row.key: row.costs for row in zoo.rows()}
     amoebanet = cost_of("amoebanet", **paired(AMOEBANET_A))
@@ -237,7 +237,7 @@ def test_networks_cost_what_the_table_says_beside_the_published() -> None:
     )
 
 
-def test_every_space_of_the_zoo_says_what_costs_are_published() -> None:
+def test_every_zoo_table_row_states_published_costs() -> None:
     """With exact figures where a file gives the exact one of its largest network."""
     known = {row.key: row.costs for row in zoo.rows() if row.file.startswith("zoo/")}
     assert all(known.values())
@@ -259,7 +259,9 @@ def test_once_for_all_contains_resnet_50_d() -> None:
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 5))])
 @pytest.mark.parametrize("name", with_soak([*ZOO, "hnas"], QUICK))
-def test_networks_work(name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampled_networks_run_export_and_emit_python(
+    name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     net = path_of(name)
     space = elaborated(net, **NETS[net])
     graph = space.specialize(space.sample(seed))
@@ -267,7 +269,7 @@ def test_networks_work(name: str, seed: int, tmp_path: Path, monkeypatch: pytest
     imported(tmp_path / "net.py", emit(graph))
 
 
-def test_the_table_is_what_was_measured() -> None:
+def test_zoo_page_and_figures_are_up_to_date() -> None:
     assert zoo.PAGE.read_text("utf-8") == zoo.updated(), "run python docs/zoo.py"
     known = json.loads(zoo.FIGURES.read_text("utf-8"))
     for name, size in {**ZOO, **{name: size for name, (size, _) in TEXT.items()}}.items():
@@ -278,7 +280,7 @@ ROWS = {row.key: row for row in zoo.rows()}
 
 
 @pytest.mark.parametrize("key", with_soak(ROWS, QUICK - {"nas_bench_asr"}))
-def test_measures_are_those_kept(key: str) -> None:
+def test_stored_figures_equal_fresh_measurement(key: str) -> None:
     """Where one is missing: python docs/zoo.py --measure NAME"""
     assert json.loads(zoo.FIGURES.read_text("utf-8"))[key] == zoo.measure_space(ROWS[key])
 
@@ -302,7 +304,7 @@ def published_graph(ops: tuple[str, ...], skips: tuple[tuple[bool, ...], ...]) -
 
 
 @pytest.mark.soak
-def test_what_nas_bench_asr_calls_unique() -> None:
+def test_nas_bench_asr_unique_counts_match_paper_and_library() -> None:
     """The authors' 8,242 are graphs; more is computed, since a zero passes on what is added to it."""
     ops = product(("linear", "conv5", "conv5d2", "conv7", "conv7d2", "zero"), repeat=3)
     bits = (False, True)

@@ -38,7 +38,7 @@ and Primer."""
 
 
 @pytest.mark.parametrize("name", TEXT)
-def test_sizes_and_costs_are_those_published(name: str) -> None:
+def test_size_and_largest_params_match_published_ones(name: str) -> None:
     size, params = TEXT[name]
     space = archir.load(EXAMPLES / "zoo" / f"{name}.arch")
     assert space.size == size
@@ -46,21 +46,21 @@ def test_sizes_and_costs_are_those_published(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", with_soak(TEXT, ("darts_rnn", "gpt")))
-def test_networks_are_what_their_supernets_hold(name: str) -> None:
+def test_sampled_networks_equal_their_supernets(name: str) -> None:
     net = f"zoo/{name}.arch:{name}"
     assert_shared(elaborated(net, **NETS[net]), 2)
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 5))])
 @pytest.mark.parametrize("name", with_soak(TEXT, ("hat", "llama")))
-def test_networks_work(name: str, seed: int, tmp_path: Path) -> None:
+def test_sampled_networks_deploy(name: str, seed: int, tmp_path: Path) -> None:
     net = f"zoo/{name}.arch:{name}"
     space = elaborated(net, **NETS[net])
     assert_deploys(space.specialize(space.sample(seed)), tmp_path)
 
 
 @pytest.mark.parametrize("net", [*(f"zoo/{name}.arch:{name}" for name in TEXT), "llama/llama3.arch:llama3"])
-def test_a_network_of_each_has_the_weights_that_are_counted(net: str) -> None:
+def test_sampled_network_outputs_are_finite(net: str) -> None:
     """Small, and drawn: it says numbers of every token."""
     space = elaborated(net, **NETS[net])
     graph = space.specialize(space.sample(1))

@@ -23,7 +23,7 @@ def compared(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["compare", *arguments], catch_exceptions=False)
 
 
-def test_it_lists_runs(tmp_path: Path) -> None:
+def test_runs_table_lists_phase_epoch_score_and_state(tmp_path: Path) -> None:
     with Run.create(tmp_path / "first", "digits", {"recipe.toml": ""}, {}) as run:
         run.phase("search").record({"epoch": 6, "loss": 1.0, "validation_accuracy": 0.5, "accuracy": 0.98765})
         run.finish()
@@ -58,7 +58,7 @@ def left(folder: Path, score: float, params: int, overrides: dict[str, str]) -> 
         run.finish()
 
 
-def test_it_sorts_and_compares(tmp_path: Path) -> None:
+def test_runs_are_sorted_and_compared_by_score_and_settings(tmp_path: Path) -> None:
     left(tmp_path / "one", 0.5, 2000, {"search.training.epochs": "4"})
     left(tmp_path / "two", 0.75, 1000, {"data.source": '"images:cats"', "seed": "5"})
     listed = said(str(tmp_path), "--sort", "score").stdout
@@ -81,7 +81,7 @@ def test_it_sorts_and_compares(tmp_path: Path) -> None:
     assert differences["search.training.epochs"] == ["4", "2"]
 
 
-def test_what_candidates_came_to_is_compared(tmp_path: Path) -> None:
+def test_untrained_runs_are_compared_by_first_objective(tmp_path: Path) -> None:
     """By their first objective, where no network was trained."""
     options = '[phase.options]\nobjectives = ["naswot:max", "macs:min"]\n'
     recipe = RECIPE.replace('"darts"', '"random"').replace("seed = 3\n", "")
@@ -98,7 +98,7 @@ def test_what_candidates_came_to_is_compared(tmp_path: Path) -> None:
     assert said(str(tmp_path), "--sort", "score").stdout.index("two") < said(str(tmp_path)).stdout.index("two")
 
 
-def test_runs_side_by_side_are_a_page(tmp_path: Path) -> None:
+def test_compare_writes_page_with_mean_and_deviation_of_seeds(tmp_path: Path) -> None:
     """Three seeds: mean and deviation, a line each in every chart, and the choices in which they differ."""
     for seed, score in enumerate((0.5, 0.75, 0.7)):
         inputs = {"recipe.toml": RECIPE, "overrides.json": json.dumps({"seed": str(seed)})}
@@ -142,7 +142,7 @@ def test_settings_are_compared_with_their_default_values(tmp_path: Path) -> None
     assert differences == {"evolve.options.trials": ["20000", "7"]}
 
 
-def test_trainings_are_listed_compared_and_shown(tmp_path: Path) -> None:
+def test_training_folders_are_listed_compared_and_shown(tmp_path: Path) -> None:
     for name, score in (("one", 0.5), ("two", 0.75)):
         folder = tmp_path / name
         folder.mkdir()
@@ -175,7 +175,7 @@ def test_trainings_are_listed_compared_and_shown(tmp_path: Path) -> None:
     assert "network.json was changed after training" in said(str(tmp_path)).stderr
 
 
-def test_json_and_damage(tmp_path: Path) -> None:
+def test_damaged_run_is_listed_and_left_out_of_comparison(tmp_path: Path) -> None:
     Run.create(tmp_path / "first", "digits", {"recipe.toml": "a"}, {}).close()
     (tmp_path / "first" / "recipe.toml").write_text("b")
     [one] = json.loads(said(str(tmp_path), "--json").stdout)
@@ -189,7 +189,7 @@ def test_json_and_damage(tmp_path: Path) -> None:
     assert "a comparison needs at least two runs; found 0" in alone.stderr
 
 
-def test_no_runs(tmp_path: Path) -> None:
+def test_missing_folder_is_error_and_empty_folder_is_reported(tmp_path: Path) -> None:
     for missing in (said(str(tmp_path / "none")), compared(str(tmp_path / "none"))):
         assert (missing.exit_code, "A1801]: there is no folder" in missing.stderr) == (1, True)
     assert said(str(tmp_path)).stderr == f"no runs of `archir search` or `archir train` in {tmp_path}\n"

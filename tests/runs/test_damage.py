@@ -78,13 +78,13 @@ def corruptions(whole: Path, folder: Path, count: int, seed: int) -> int:
     return done
 
 
-def test_some_corruptions(whole: Path, tmp_path: Path) -> None:
+def test_random_corruptions_are_all_detected(whole: Path, tmp_path: Path) -> None:
     assert corruptions(whole, tmp_path / "run", 60, seed=0) == 60
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_ten_thousand_corruptions(whole: Path, tmp_path: Path) -> None:
+def test_ten_thousand_random_corruptions_are_all_detected(whole: Path, tmp_path: Path) -> None:
     assert corruptions(whole, tmp_path / "run", 10_000, seed=1) == 10_000
 
 
@@ -127,18 +127,18 @@ def killed_corruptions(killed: Path, folder: Path, count: int, seed: int) -> int
     return told
 
 
-def test_some_corruptions_of_a_killed_run(killed: Path, tmp_path: Path) -> None:
+def test_corruptions_of_killed_run_are_detected(killed: Path, tmp_path: Path) -> None:
     assert len(Run.open(killed).phase("search").rows()) == 7
     assert killed_corruptions(killed, tmp_path / "run", 60, seed=2) > 30
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_many_corruptions_of_a_killed_run(killed: Path, tmp_path: Path) -> None:
+def test_ten_thousand_corruptions_of_killed_run_are_detected(killed: Path, tmp_path: Path) -> None:
     assert killed_corruptions(killed, tmp_path / "run", 10_000, seed=3) > 5000
 
 
-def test_every_bit_of_the_manifest(whole: Path, tmp_path: Path) -> None:
+def test_flipped_manifest_bits_are_detected(whole: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(whole, tmp_path / "run")
     path = folder / "manifest.json"
     data = path.read_bytes()
@@ -151,7 +151,7 @@ def test_every_bit_of_the_manifest(whole: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"null", b"[]", b"{}", b"{" * 10_000, b"[" * 100_000, b'{"~sha256": 1}', b"\xff"]
 )
-def test_what_is_no_manifest(data: bytes, tmp_path: Path) -> None:
+def test_rejects_malformed_manifest(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_bytes(data)
     with pytest.raises(ArchError, match="A1802"):
         Run.open(tmp_path)
@@ -167,7 +167,7 @@ def test_foreign_files_are_left_alone(place: str, whole: Path, tmp_path: Path) -
     assert (folder / place).read_text() == "hello"
 
 
-def test_rows_beside_a_closed_journal_are_damage(whole: Path, tmp_path: Path) -> None:
+def test_write_ahead_log_beside_closed_journal_is_damage(whole: Path, tmp_path: Path) -> None:
     """SQLite would add them to the journal."""
     folder = shutil.copytree(whole, tmp_path / "run")
     (folder / "metrics.sqlite-wal").write_text("hello")
@@ -179,7 +179,7 @@ def test_rows_beside_a_closed_journal_are_damage(whole: Path, tmp_path: Path) ->
         assert run.phase("search").rows() == rows
 
 
-def test_links_and_folders_in_the_place_of_files(whole: Path, tmp_path: Path) -> None:
+def test_links_and_folders_in_place_of_files_are_damage(whole: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(whole, tmp_path / "run")
     (folder / "best.json").rename(tmp_path / "elsewhere")
     (folder / "best.json").symlink_to(tmp_path / "elsewhere")
@@ -201,7 +201,7 @@ def test_damage_after_opening_is_noticed_too(whole: Path, tmp_path: Path) -> Non
         last.read("bin")
 
 
-def test_all_problems_are_told_at_once(whole: Path, tmp_path: Path) -> None:
+def test_all_damaged_files_are_reported_together(whole: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(whole, tmp_path / "run")
     (folder / "best.json").unlink()
     (folder / "recipe.toml").write_text("epochs = 6\n")
@@ -240,7 +240,7 @@ def test_the_list_shows_damage(whole: Path, tmp_path: Path) -> None:
 # falling back
 
 
-def test_the_checkpoint_before_the_last_one(whole: Path, tmp_path: Path) -> None:
+def test_fall_back_resumes_from_previous_checkpoint(whole: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(whole, tmp_path / "run")
     path = folder / "phases/retrain/checkpoint-5.bin"
     path.write_bytes(b"99")
@@ -259,7 +259,7 @@ def test_the_checkpoint_before_the_last_one(whole: Path, tmp_path: Path) -> None
     Run.open(folder)
 
 
-def test_an_older_checkpoint_is_not_needed(whole: Path, tmp_path: Path) -> None:
+def test_missing_older_checkpoint_does_not_stop_resume(whole: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(whole, tmp_path / "run")
     (folder / "phases/search/checkpoint-4.json").unlink()
     with pytest.raises(ArchError, match=r"checkpoint-4\.json is missing\n.*a later checkpoint is intact"):
@@ -270,7 +270,7 @@ def test_an_older_checkpoint_is_not_needed(whole: Path, tmp_path: Path) -> None:
         assert last.number == 5
 
 
-def test_no_checkpoint_is_left(whole: Path, tmp_path: Path) -> None:
+def test_phase_restarts_when_all_checkpoints_are_damaged(whole: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(whole, tmp_path / "run")
     for number in (4, 5):
         (folder / f"phases/search/checkpoint-{number}.bin").write_bytes(b"")
@@ -280,7 +280,7 @@ def test_no_checkpoint_is_left(whole: Path, tmp_path: Path) -> None:
         assert run.phase("search").last() is None
 
 
-def test_what_is_written_anew_is_removed(whole: Path, tmp_path: Path) -> None:
+def test_fall_back_removes_damaged_report(whole: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(whole, tmp_path / "run")
     (folder / "report.html").write_bytes(b"")
     with Run.resume(folder, fall_back=True) as run:
@@ -290,7 +290,7 @@ def test_what_is_written_anew_is_removed(whole: Path, tmp_path: Path) -> None:
     assert len(Run.open(folder).phase("search").rows()) == 6
 
 
-def test_a_damaged_journal_is_begun_anew(whole: Path, tmp_path: Path) -> None:
+def test_fall_back_restarts_damaged_journal(whole: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(whole, tmp_path / "run")
     data = bytearray((folder / "metrics.sqlite").read_bytes())
     data[5000] ^= 4
@@ -307,7 +307,7 @@ def test_a_damaged_journal_is_begun_anew(whole: Path, tmp_path: Path) -> None:
     assert Run.open(folder).phase("search").rows() == [{"epoch": 0, "loss": 1.0}]
 
 
-def test_inputs_and_manifest_are_not_done_without(whole: Path, tmp_path: Path) -> None:
+def test_damaged_inputs_or_manifest_prevent_fall_back(whole: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(whole, tmp_path / "run")
     (folder / "space/net.arch").write_text("net tiny {}")
     with pytest.raises(ArchError, match=r"A1803.*net\.arch was cut"):

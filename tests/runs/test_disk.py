@@ -1,4 +1,4 @@
-"""Disks that are full: a diagnostic, no damage, and the work goes on when there is room. Files that are none."""
+"""Full disks give a diagnostic and no damage, and runs resume once there is room; pipes and devices are no files."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def goes_on(folder: Path, wanted: Any) -> None:
 
 
 @pytest.mark.parametrize("most", [100, 1500, 12_000, 20_000, 30_000, 50_000, 60_000, 80_000])
-def test_files_that_cannot_grow(most: int, wanted: Any, tmp_path: Path) -> None:
+def test_run_resumes_after_file_size_limit(most: int, wanted: Any, tmp_path: Path) -> None:
     """The journal is what grows: 70 kB of it."""
     code = in_a_child(lambda: limited(tmp_path / "run", most))
     assert code == FULL or (code == DONE and most > 40_000)
@@ -89,13 +89,13 @@ def test_files_that_cannot_grow(most: int, wanted: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", range(0, 60, 7))
-def test_a_disk_that_becomes_full(moment: int, wanted: Any, tmp_path: Path) -> None:
+def test_run_resumes_after_disk_became_full(moment: int, wanted: Any, tmp_path: Path) -> None:
     assert in_a_child(lambda: full_after(tmp_path / "run", moment)) == FULL
     goes_on(tmp_path / "run", wanted)
 
 
 @pytest.mark.soak
-def test_a_disk_that_becomes_full_at_any_moment(wanted: Any, tmp_path: Path) -> None:
+def test_run_resumes_after_disk_became_full_at_any_write(wanted: Any, tmp_path: Path) -> None:
     moment = 0
     while in_a_child(lambda moment=moment: full_after(tmp_path / f"run{moment}", moment)) == FULL:
         goes_on(tmp_path / f"run{moment}", wanted)
@@ -113,7 +113,7 @@ def umask(mask: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600), (0o002, 0o664)])
-def test_who_may_read_is_for_the_umask_to_say(mask: int, mode: int, tmp_path: Path) -> None:
+def test_written_files_have_mode_of_umask(mask: int, mode: int, tmp_path: Path) -> None:
     with umask(mask):
         write_atomic(tmp_path / "one", b"")
         with staged_output(tmp_path / "two") as draft:
@@ -123,7 +123,7 @@ def test_who_may_read_is_for_the_umask_to_say(mask: int, mode: int, tmp_path: Pa
     assert {one for path, one in found.items() if path.name != ".lock"} == {mode}, found
 
 
-def test_what_is_no_file_stays(tmp_path: Path) -> None:
+def test_pipes_are_not_replaced_by_output_files(tmp_path: Path) -> None:
     """Who may write anywhere would have a file in the place of /dev/null."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -134,7 +134,7 @@ def test_what_is_no_file_stays(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_rejects_reading_pipes_devices_folders_and_large_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_bytes(b"x" * 1000)
     for path, text in ((tmp_path / "pipe", "a pipe"), (Path("/dev/zero"), "a device"), (tmp_path, "a folder")):

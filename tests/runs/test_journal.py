@@ -1,4 +1,4 @@
-"""The journal holds what was put into it, whatever that was, and notices what was changed."""
+"""The journal returns the rows that were written and detects changed ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def fresh() -> Iterator[Path]:
 
 @settings(max_examples=25)
 @given(st.lists(st.lists(PUTS, max_size=6), min_size=1, max_size=3))
-def test_what_was_put_last_counts(sessions: list[list[tuple[str, Kind, str, dict[str, Any]]]]) -> None:
+def test_journal_returns_last_written_content_per_key(
+    sessions: list[list[tuple[str, Kind, str, dict[str, Any]]]],
+) -> None:
     wanted: dict[tuple[str, Kind], dict[str, Any]] = {}
     count = 0
     with fresh() as folder:
@@ -114,7 +116,7 @@ def three(folder: Path) -> int:
     return made.count
 
 
-def test_flipped_bits_of_a_journal_that_was_not_ended_change_no_row(tmp_path: Path) -> None:
+def test_flipped_bits_of_unsealed_journal_never_change_rows(tmp_path: Path) -> None:
     """A killed run's journal has no hash of its file: bits of rows are noticed, others mean nothing."""
     with fresh() as folder:
         count = three(folder)
@@ -132,7 +134,7 @@ def test_flipped_bits_of_a_journal_that_was_not_ended_change_no_row(tmp_path: Pa
         assert noticed > 50
 
 
-def test_what_is_no_journal(tmp_path: Path) -> None:
+def test_rejects_malformed_or_missing_journal(tmp_path: Path) -> None:
     for data in (b"", b"hello", b"SQLite format 3\0" + bytes(100)):
         (tmp_path / JOURNAL).write_bytes(data)
         with pytest.raises(ArchError, match="A1806"):
@@ -141,7 +143,7 @@ def test_what_is_no_journal(tmp_path: Path) -> None:
         journal.read(tmp_path / "none", 1, False)
 
 
-def test_a_journal_that_is_read_meanwhile_stays_open() -> None:
+def test_journal_with_open_reader_is_not_sealed() -> None:
     with fresh() as folder:
         made = journal.write(folder, 0)
         made.put("search", "epoch", "0", {"loss": 1.0})

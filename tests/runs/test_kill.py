@@ -59,19 +59,19 @@ def same(one: Path, other: Path) -> None:
     assert first["phases"][0][1] == {"total": 30}
 
 
-def test_killed_at_random_times(tmp_path: Path) -> None:
+def test_run_killed_at_random_times_equals_uninterrupted_run(tmp_path: Path) -> None:
     kills(tmp_path / "killed", 5, seed=1)
     kills(tmp_path / "whole", 0, seed=1)
     same(tmp_path / "killed", tmp_path / "whole")
 
 
-def test_killed_at_moments_all_along(tmp_path: Path) -> None:
+def test_run_killed_at_sampled_moments_resumes_correctly(tmp_path: Path) -> None:
     assert sweeps(tmp_path, 41) > 400
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(4))
-def test_killed_twenty_times(seed: int, tmp_path: Path) -> None:
+def test_run_killed_twenty_times_equals_uninterrupted_run(seed: int, tmp_path: Path) -> None:
     kills(tmp_path / "killed", 20, seed)
     kills(tmp_path / "whole", 0, seed)
     same(tmp_path / "killed", tmp_path / "whole")
@@ -79,5 +79,5 @@ def test_killed_twenty_times(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_killed_at_every_moment(tmp_path: Path) -> None:
+def test_run_killed_at_every_moment_resumes_correctly(tmp_path: Path) -> None:
     assert sweeps(tmp_path, 1) > 400

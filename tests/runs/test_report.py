@@ -1,4 +1,4 @@
-"""The report's page: what is on it, that it is one file and always the same, and what is told about it in a browser."""
+"""The report page of a run: its content, that it is one deterministic file, and how it behaves in a browser."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_it_is_one_file_and_always_the_same() -> None:
+def test_report_is_self_contained_and_deterministic() -> None:
     text = report_page(report())
     assert text == report_page(report())
     for tag, attributes in Tags(text).found:
@@ -88,7 +88,7 @@ def test_it_is_one_file_and_always_the_same() -> None:
     assert not re.search(r"url\(|@import|https?://(?!www\.w3\.org)", text)
 
 
-def test_what_is_on_it() -> None:
+def test_report_has_all_sections_charts_and_figures() -> None:
     text = report_page(report())
     found = re.findall(r"<h2>(.*?)</h2>", text)
     assert found == [
@@ -102,7 +102,7 @@ def test_what_is_on_it() -> None:
     assert report_page(Report("nothing")).count("<section") == 0
 
 
-def test_times_stand_apart() -> None:
+def test_times_affect_only_the_time_section() -> None:
     one, other = report(), report()
     rows = [{**row, "seconds": 9.0} for row in other.phases[0].rows]
     other = replace(other, phases=[PhaseRows("search", rows), other.phases[1]])
@@ -111,7 +111,7 @@ def test_times_stand_apart() -> None:
     assert first.partition('<section id="time">')[0] == second.partition('<section id="time">')[0]
 
 
-def test_what_it_came_to_is_first_and_what_was_tried_has_scores_and_costs() -> None:
+def test_result_comes_first_and_trials_show_scores_and_costs() -> None:
     text = report_page(replace(report(), result={"accuracy, held out": "97.00%"}, trials=[trials()]))
     assert text.index('<section id="result">') < text.index('<section id="phase-search">')
     cells = re.findall(r'<t[hd](?: scope="row")? data-value="([^"]*)">([^<]*)</t[hd]>', text)
@@ -121,7 +121,7 @@ def test_what_it_came_to_is_first_and_what_was_tried_has_scores_and_costs() -> N
     assert "<code>archir train --trial evolve 2</code>" in text
 
 
-def test_names_of_any_kind() -> None:
+def test_hostile_names_are_escaped() -> None:
     text = report_page(replace(report(name=HOSTILE), trials=[trials(HOSTILE)], result={HOSTILE: HOSTILE}))
     tags = [tag for tag, _ in Tags(text).found]
     assert tags.count("script") == 1
@@ -135,7 +135,7 @@ NUMBERS = st.floats(-1e12, 1e12, allow_nan=False) | st.floats(-1, 1)
 @example(1e12, 999999999999.9999)
 @example(-1e300, 1e300)
 @given(NUMBERS, NUMBERS)
-def test_scales_hold_their_values(one: float, other: float) -> None:
+def test_chart_scale_contains_its_values(one: float, other: float) -> None:
     low, high, step = scale(min(one, other), max(one, other))
     slack = 1e-6 * max(abs(low), abs(high), step)
     assert low - slack <= min(one, other) <= max(one, other) <= high + slack
@@ -151,7 +151,7 @@ def test_scales_of_the_largest_numbers_are_finite(ends: tuple[float, float]) -> 
 
 
 @given(st.integers(1, 50), st.integers(0, 5000))
-def test_epochs_are_marked(first: int, more: int) -> None:
+def test_epoch_ticks_are_sorted_unique_and_within_range(first: int, more: int) -> None:
     ticks = epoch_ticks(first, first + more)
     assert ticks[0] == first
     assert ticks == sorted(set(ticks))
@@ -159,7 +159,7 @@ def test_epochs_are_marked(first: int, more: int) -> None:
     assert ticks[-1] <= first + more
 
 
-def test_labels() -> None:
+def test_tick_labels_have_digits_for_their_step() -> None:
     assert [tick_label(v, 0.5) for v in (0.0, 0.5, 2.0)] == ["0", "0.5", "2.0"]
     assert [tick_label(v, 0.025) for v in (0.0, 0.025, 0.1)] == ["0", "0.025", "0.100"]
     assert [tick_label(v, 0.2, percent=True) for v in (0.0, 0.2, 1.0)] == ["0%", "20%", "100%"]
@@ -192,12 +192,12 @@ def pixels(image: bytes) -> list[list[tuple[int, ...]]]:
     return [[tuple(row[4 * x : 4 * x + 4]) for x in range(wide)] for row in rows]
 
 
-def test_heat_is_opacity() -> None:
+def test_heat_map_pixel_opacity_equals_value() -> None:
     found = pixels(png([[0.0, 1.0], [0.25, 0.75], [1.0, 0.0]]))
     assert [[pixel[3] for pixel in row] for row in found] == [[0, 64, 255], [255, 191, 0]]
 
 
-def test_of_many_epochs_some_are_shown() -> None:
+def test_shown_epochs_are_limited_to_three_hundred() -> None:
     assert shown_epochs(5) == [0, 1, 2, 3, 4]
     many = shown_epochs(5000)
     assert (many[0], many[-1], len(many), len(set(many))) == (0, 4999, 300, 300)
@@ -232,7 +232,9 @@ class TestInBrowser:
 
     @pytest.mark.parametrize("wide", [360, 1300])
     @pytest.mark.parametrize("dark", [False, True])
-    def test_it_fits(self, browser: Chromium, tmp_path: Path, wide: int, dark: bool) -> None:
+    def test_page_fits_window_in_light_and_dark_mode(
+        self, browser: Chromium, tmp_path: Path, wide: int, dark: bool
+    ) -> None:
         self.opened(browser, tmp_path, report(name="a_rather_long_name_of_an_alternative" * 2), dark, wide)
         assert browser.run("document.documentElement.scrollWidth") <= wide
         paper = browser.run("getComputedStyle(document.body).backgroundColor")
@@ -240,7 +242,7 @@ class TestInBrowser:
         assert browser.run("[...document.images].every(one => one.complete && one.naturalWidth > 0)")
         assert not browser.said
 
-    def test_pointing_at_a_curve(self, browser: Chromium, tmp_path: Path) -> None:
+    def test_pointing_at_curve_shows_its_values(self, browser: Chromium, tmp_path: Path) -> None:
         self.opened(browser, tmp_path, report())
         box = place(browser, ".chart svg")
         browser.mouse("mouseMoved", box[0] + box[2] * 0.99, box[1] + box[3] / 2)
@@ -250,7 +252,7 @@ class TestInBrowser:
         browser.until("document.getElementById('tip').hidden")
         assert not browser.said
 
-    def test_pointing_at_a_heat_map(self, browser: Chromium, tmp_path: Path) -> None:
+    def test_pointing_at_heat_map_shows_its_values(self, browser: Chromium, tmp_path: Path) -> None:
         self.opened(browser, tmp_path, report(name=HOSTILE))
         browser.run("document.querySelector('.heat img').scrollIntoView()")
         box = place(browser, ".heat img")
@@ -262,7 +264,7 @@ class TestInBrowser:
         assert data["names"] == ["conv", HOSTILE, "skip"]
         assert not browser.said
 
-    def test_trials_are_sorted_by_what_is_clicked_on(self, browser: Chromium, tmp_path: Path) -> None:
+    def test_clicking_column_header_sorts_trials(self, browser: Chromium, tmp_path: Path) -> None:
         """Largest first, then smallest first; what has no number comes last."""
         self.opened(browser, tmp_path, replace(report(), trials=[trials()]))
         order = "[...document.querySelectorAll('.sortable tbody tr')].map(row => row.cells[0].innerText).join()"
@@ -287,7 +289,7 @@ def many(count: int, noise: float = 0.0) -> TrialTable:
     )
 
 
-def test_which_choices_mattered() -> None:
+def test_choice_importances_find_influential_choices() -> None:
     """By their shares of the variance; of few trials, or of chance, nothing is claimed."""
     tried = [(one.choices, score) for one, score in many(200, 0.02).scored]
     op, width, seed = choice_importances(tried, larger=True)
@@ -308,7 +310,7 @@ def test_which_choices_mattered() -> None:
         (24, None, "Every choice has the same outcome in all trials, so importance cannot be estimated."),
     ],
 )
-def test_why_no_choice_mattered(count: int, score: float | None, said: str) -> None:
+def test_report_explains_missing_choice_importances(count: int, score: float | None, said: str) -> None:
     tried = many(count)
     alike = [
         replace(one, scores={"accuracy": i / 100 if score is None else score}, choices={"op": "conv"})
@@ -330,7 +332,7 @@ def test_overrides_are_marked_in_the_recipe() -> None:
     assert "<ins>" not in report_page(report())
 
 
-def test_noise_explains_nothing() -> None:
+def test_choice_importances_of_random_scores_are_near_zero() -> None:
     """Less what chance would give, a choice of many outcomes has no more than one of few; the interval says so."""
     draw = random.Random(1)
     tried = [({"many": draw.randrange(12), "few": draw.randrange(2)}, draw.random()) for _ in range(60)]
@@ -352,7 +354,7 @@ def test_trials_are_points_linked_with_their_rows() -> None:
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e6))
-def test_ticks_differ(low: float, span: float) -> None:
+def test_tick_labels_are_distinct(low: float, span: float) -> None:
     low, high, step = scale(low, low + span)
     if step > 1e-9 * max(abs(low), abs(high)):
         for percent in (False, True):
@@ -360,7 +362,7 @@ def test_ticks_differ(low: float, span: float) -> None:
             assert len({*marks}) == len(marks), marks
 
 
-def test_generations_are_called_that() -> None:
+def test_evolution_charts_say_generation_not_epoch() -> None:
     rows = [{"epoch": n, "validation_accuracy": 0.5 + n / 10, "trials": 4} for n in range(3)]
     text = report_page(Report("run", phases=[PhaseRows("evolve", rows, "generation"), PhaseRows("train", rows)]))
     first, second = text.split('<section id="phase-train">')

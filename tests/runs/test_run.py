@@ -1,4 +1,4 @@
-"""Runs are begun, written by one, read by many, and gone on with."""
+"""Runs are created, written by one process, read by many, and resumed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def begun(folder: Path) -> Run:
     return Run.create(folder, "digits", INPUTS, environment(device="cpu", threads=2))
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_reopened_run_equals_what_was_written(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with begun(folder) as run:
         phase = run.phase("search")
@@ -50,7 +50,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         run.content("net/other.onnx")
 
 
-def test_the_tables_are_for_everybody(tmp_path: Path) -> None:
+def test_sqlite_tables_hold_phases_rows_and_trials(tmp_path: Path) -> None:
     with begun(tmp_path) as run:
         phase = run.phase("search")
         phase.begin()
@@ -67,7 +67,7 @@ def test_the_tables_are_for_everybody(tmp_path: Path) -> None:
         reader.close()
 
 
-def test_readers_look_on_while_it_is_written(tmp_path: Path) -> None:
+def test_run_can_be_read_while_being_written(tmp_path: Path) -> None:
     with begun(tmp_path) as run:
         for epoch in range(5):
             run.phase("search").record({"epoch": epoch, "loss": 1.0})
@@ -107,7 +107,7 @@ def test_two_processes_read_while_one_writes(tmp_path: Path) -> None:
     assert len(Run.open(folder).phase("search").rows()) == epoch
 
 
-def test_one_writer(tmp_path: Path) -> None:
+def test_second_writer_is_rejected(tmp_path: Path) -> None:
     with begun(tmp_path):
         with pytest.raises(ArchError, match=rf"A1807.*is being written by process {os.getpid()}\n.*wait until it ends"):
             Run.resume(tmp_path)
@@ -137,7 +137,7 @@ def test_a_forked_child_does_not_hold_the_lock(tmp_path: Path) -> None:
         os.close(handle)
 
 
-def test_a_run_has_a_folder_of_its_own(tmp_path: Path) -> None:
+def test_rejects_folder_that_holds_other_files(tmp_path: Path) -> None:
     begun(tmp_path / "run").close()
     with pytest.raises(ArchError, match=r"A1808.*holds a run already\n.*--resume"):
         begun(tmp_path / "run")
@@ -154,7 +154,7 @@ def test_a_run_has_a_folder_of_its_own(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_a_run_of_another_version(tmp_path: Path) -> None:
+def test_rejects_run_of_other_format_version(tmp_path: Path) -> None:
     from archir.runs import manifest
 
     begun(tmp_path).close()
@@ -165,7 +165,7 @@ def test_a_run_of_another_version(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "-a", "a b"])
-def test_names_of_phases(name: str, tmp_path: Path) -> None:
+def test_rejects_invalid_phase_name(name: str, tmp_path: Path) -> None:
     with begun(tmp_path) as run, pytest.raises(ArchError, match="A1810"):
         run.phase(name)
 
@@ -173,7 +173,7 @@ def test_names_of_phases(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["../x", "/x", "a//b", "a/../../x", "a\\b", "c:x", "", "./x", ".lock", "manifest.json"]
 )
-def test_files_stay_inside(name: str, tmp_path: Path) -> None:
+def test_rejects_file_name_outside_run_folder(name: str, tmp_path: Path) -> None:
     with begun(tmp_path / "run") as run, pytest.raises(ValueError, match="is not the name of a file in a run"):
         run.write({name: b""})
     Run.open(tmp_path / "run")
@@ -189,7 +189,7 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:
     assert Run.open(tmp_path / "run").content("model.onnx") == b"old"
 
 
-def test_the_list(tmp_path: Path) -> None:
+def test_summaries_list_phase_epoch_score_and_state(tmp_path: Path) -> None:
     with begun(tmp_path / "b") as run:
         run.phase("search").record({"epoch": 0, "loss": 2.0, "validation_accuracy": 0.9, "accuracy": 0.7})
         run.phase("retrain").begin()

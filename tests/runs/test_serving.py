@@ -37,7 +37,7 @@ def asked(server: Server, path: str, host: str | None = None, method: str = "GET
     return answer.status, text, answer.headers.get("Refresh", "")
 
 
-def test_a_run_is_followed(server: Server, tmp_path: Path) -> None:
+def test_served_page_follows_running_search(server: Server, tmp_path: Path) -> None:
     assert "<h1>Runs</h1>" in asked(server, "/")[1]
     with Run.create(tmp_path / "x", HOSTILE, {"recipe.toml": f'title = "{HOSTILE}"\n'}, {}) as run:
         phase = run.phase("evolve")
@@ -59,7 +59,7 @@ def test_a_run_is_followed(server: Server, tmp_path: Path) -> None:
     assert "A1803" in text
 
 
-def test_it_answers_this_machine_alone(server: Server) -> None:
+def test_server_answers_local_hosts_and_known_paths_only(server: Server) -> None:
     assert server.server_address[0] == "127.0.0.1"
     for host in ("evil.example", f"evil.example:{server.server_port}", "127.0.0.1:1"):
         assert asked(server, "/", host)[0] == 403
@@ -69,13 +69,13 @@ def test_it_answers_this_machine_alone(server: Server) -> None:
     assert asked(server, "/", method="POST")[0] == 501
 
 
-def test_a_port_that_is_taken(server: Server, tmp_path: Path) -> None:
+def test_rejects_port_in_use(server: Server, tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["runs", str(tmp_path), "--serve", "--port", str(server.server_port)])
     assert done.exit_code == 2
     assert "name another --port" in done.output
 
 
-def test_a_port_is_for_a_server(tmp_path: Path) -> None:
+def test_rejects_port_without_serve(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["runs", str(tmp_path), "--port", "0"])
     assert done.exit_code == 2
     assert "--port needs --serve" in done.output

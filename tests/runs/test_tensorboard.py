@@ -42,7 +42,7 @@ def steps(folder: Path) -> list[int]:
 
 
 @needs_tensorboard
-def test_scalars(tmp_path: Path) -> None:
+def test_event_file_scalars_are_read_by_tensorboard(tmp_path: Path) -> None:
     values = {"loss": 0.1, "accuracy": -2.5e10, "learning rate/größte": 3.0}
     file = tensorboard.EventFile(tmp_path)
     file.scalars(2**40 + 3, values)
@@ -69,7 +69,7 @@ def test_a_run_writes_its_epochs_once(tmp_path: Path) -> None:
 
 
 @needs_tensorboard
-def test_numbers_beside_the_figures(tmp_path: Path) -> None:
+def test_extra_scalars_go_to_tensorboard_only(tmp_path: Path) -> None:
     with Run.create(tmp_path, "digits", {}, {}) as run:
         run.tensorboard = True
         run.phase("search").record({"epoch": 2, "loss": 0.5}, {"edge[0].op/skip": 0.25})
@@ -92,7 +92,7 @@ def test_steps_after_the_last_checkpoint_are_replaced(tmp_path: Path) -> None:
     assert shown(killed) == [(0, {"loss": 1.0}), (1, {"loss": 2.0})]
 
 
-def test_nothing_is_written_unless_asked_for(tmp_path: Path) -> None:
+def test_no_event_files_without_tensorboard_option(tmp_path: Path) -> None:
     with Run.create(tmp_path, "digits", {}, {}) as run:
         run.phase("search").record({"epoch": 0, "loss": 1.0}, {"edge[0].op/skip": 0.25})
     assert not (tmp_path / "tensorboard").exists()

@@ -37,7 +37,7 @@ def studied(space: Space, score: Callable[[Any], float], trials: int, seed: int 
 
 
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
-def test_what_optuna_suggests_is_an_architecture(space: Space) -> None:
+def test_optuna_suggestions_are_valid_architectures(space: Space) -> None:
     tried = []
 
     def score(architecture: Any) -> float:
@@ -56,7 +56,7 @@ def test_what_optuna_suggests_is_an_architecture(space: Space) -> None:
             assert trial.params == dict(architecture), "conditional choices are suggested where they are active alone"
 
 
-def test_optuna_learns_what_is_good() -> None:
+def test_optuna_is_no_worse_than_300_random_samples() -> None:
     def score(architecture: Any) -> float:
         return -float(PLAIN.cost([architecture], ["params"])["params"][0])
 
@@ -64,7 +64,7 @@ def test_optuna_learns_what_is_good() -> None:
     assert studied(PLAIN, score, 60).best_value >= least
 
 
-def test_choices_of_several_and_of_very_many() -> None:
+def test_optuna_handles_subset_and_very_large_choices() -> None:
     study = studied(LISTS, lambda one: float(one["wide"]), 8)
     assert set(study.best_params) == {"some", "wide"}
     assert study.best_params["some"] in ("0, 1", "0, 2", "1, 2")
@@ -72,7 +72,7 @@ def test_choices_of_several_and_of_very_many() -> None:
     assert study.best_params["wide"] + 1 == study.best_value
 
 
-def test_a_wish_beyond_a_bound_leads_to_something_near() -> None:
+def test_picks_beyond_bound_give_nearest_architecture_within() -> None:
     """Every architecture of a small space as a wish: what keeps the bound is taken as it is."""
     far = []
     for wish in REQUIRED.enumerate():
@@ -103,7 +103,7 @@ class Nevergrad:
         return parts
 
 
-def test_nevergrad_varies_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nevergrad_parametrization_gives_valid_architectures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nevergrad", type("module", (), {"p": Nevergrad}))
     varied = archir.nevergrad.parametrization(BOUND)
     assert isinstance(varied["width"], Nevergrad.TransitionChoice)
@@ -114,13 +114,13 @@ def test_nevergrad_varies_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert fits(BOUND, archir.nevergrad.architecture(values, BOUND))
 
 
-def test_nevergrad_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_nevergrad_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nevergrad", None)
     with pytest.raises(ArchError, match=r"A2602.*the package `nevergrad` is missing"):
         archir.nevergrad.parametrization(PLAIN)
 
 
-def test_the_adaptors_load_neither() -> None:
+def test_adaptors_import_neither_optuna_nor_nevergrad() -> None:
     script = (
         "import sys, archir; archir.optuna.suggest; archir.nevergrad; print({'optuna', 'nevergrad'} & {*sys.modules})"
     )

@@ -61,7 +61,7 @@ def test_bounds_of_a_value_hold_for_every_architecture() -> None:
             assert (total.minimum[0], total.maximum[0]) == (min(costs), max(costs))
 
 
-def test_what_depends_on_a_second_choice_is_not_always_there() -> None:
+def test_nested_choice_gives_cost_range_of_alternative() -> None:
     text = """net nested {
         input x: f32[8, 4, 4]
         output y = x |> choose op { pool: max_pool(3), deep: conv(8) |> choose inner { skip: identity, conv: conv(8) } }
@@ -78,7 +78,7 @@ SPACES_OF_PROGRAMS = [
 
 @pytest.mark.parametrize("name", SPACES_OF_PROGRAMS, ids=lambda name: str(name).rpartition("/")[2])
 @pytest.mark.parametrize("times", TIMES)
-def test_alike_alternatives_compute_the_same(name: str, times: int) -> None:
+def test_equivalent_alternatives_have_equal_canonical_forms(name: str, times: int) -> None:
     small: dict[str, Any] = SPACES[name].small if name in SPACES else {}
     space = space_of(name, **small) if name in SPACES else archir.load(name)
     subject, rng = Subject(space.graph), random.Random(0)
@@ -94,7 +94,7 @@ def test_alike_alternatives_compute_the_same(name: str, times: int) -> None:
 @pytest.mark.parametrize(
     "name", with_soak(["full_attention", "nas_bench_201", "autola", "darts"], ["nas_bench_201", "darts"])
 )
-def test_alternatives_that_are_not_alike_differ_somewhere(name: str, times: int) -> None:
+def test_non_equivalent_alternatives_differ_in_some_architecture(name: str, times: int) -> None:
     space = space_of(name, **SPACES[name].small)
     subject, rng = Subject(space.graph), random.Random(0)
     drawn = [space.sample(rng).codes for _ in range(5 * times)]

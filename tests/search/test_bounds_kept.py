@@ -1,4 +1,4 @@
-"""Draws under bounds that hardly anything keeps, and from spaces that are larger than floats."""
+"""Sampling under tight cost bounds, and from spaces whose sizes exceed floats."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def layers(require: str, count: int = 6) -> Space:
         ("params <= (3 if k == 1 else 5)", "params is from 16 to"),
     ],
 )
-def test_what_nothing_can_keep_is_refused_before_anything_is_drawn(
+def test_unsatisfiable_bound_is_rejected_before_sampling(
     require: str, known: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space = layers(f"require {require}")
@@ -50,7 +50,7 @@ def test_what_nothing_can_keep_is_refused_before_anything_is_drawn(
             draw()
 
 
-def test_a_cost_that_is_always_the_same() -> None:
+def test_rejects_bound_excluding_constant_cost() -> None:
     space = archir.loads(
         "net n() { input x: f32[4, 6, 6]\nrequire peak_bytes != 1152\noutput y = x |> choose a { b: relu, c: gelu } }"
     )
@@ -59,7 +59,7 @@ def test_a_cost_that_is_always_the_same() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 3, 300])
-def test_refused_draws_are_counted_and_made_together(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejected_samples_are_counted_across_batches(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be seen beforehand: there is no peak of this many bytes."""
     space = layers("require peak_bytes == 1200")
     monkeypatch.setattr(rows, "MAX_REJECTIONS", 50_000)
@@ -77,7 +77,7 @@ def test_refused_draws_are_counted_and_made_together(n: int, monkeypatch: pytest
     assert len(asked) < 30  # few calls: it is linear in the draws, and the draws are made together
 
 
-def test_what_is_rare_is_found() -> None:
+def test_sampling_finds_rare_architectures() -> None:
     """One in 2^9 or so has no wide layer."""
     space = layers("require peak_bytes < 1700", count=8)
     rows = space.sample_codes(20, np.random.default_rng(0))
@@ -85,7 +85,7 @@ def test_what_is_rare_is_found() -> None:
     assert len(rows) == 20
 
 
-def test_no_draws() -> None:
+def test_sampling_zero_codes_gives_empty_array() -> None:
     assert layers("require peak_bytes > 1200").sample_codes(0, np.random.default_rng(0)).shape == (0, 7)
 
 
@@ -107,7 +107,7 @@ def enormous() -> Space:
     """)
 
 
-def test_quantiles_beyond_floats(enormous: Space) -> None:
+def test_quantiles_are_exact_beyond_float_range(enormous: Space) -> None:
     account, size = enormous.account, enormous.size
     with pytest.raises(OverflowError):
         float(size)
@@ -129,7 +129,7 @@ def test_draws_beyond_floats_are_uniform(enormous: Space, where: str) -> None:
         assert np.bincount(rows[:, layer], minlength=4).min() > 25
 
 
-def test_draws_of_what_is_left_are_uniform_beyond_floats(enormous: Space) -> None:
+def test_tightly_bounded_samples_beyond_float_range_are_uniform(enormous: Space) -> None:
     """Nothing but zeros and one layer more: the one with the parameters is anywhere."""
     rows = enormous.where("params <= 1").sample_codes(400, np.random.default_rng(0))
     rows = rows[:, ["op" in choice.path for choice in enormous.choices]]
@@ -139,7 +139,7 @@ def test_draws_of_what_is_left_are_uniform_beyond_floats(enormous: Space) -> Non
     assert len(places) > 150
 
 
-def test_light_weights_are_drawn_as_often_as_they_are_likely() -> None:
+def test_light_weights_are_drawn_with_their_probability() -> None:
     """Beside weights so heavy that sums of floats do not notice them."""
 
     class Low:
@@ -166,7 +166,7 @@ def test_light_weights_are_drawn_as_often_as_they_are_likely() -> None:
     assert usual[0] + usual[1] == n
 
 
-def test_bounds_that_are_parts_of_the_most() -> None:
+def test_relative_bounds_refer_to_unbounded_maximum() -> None:
     """They are of what choices allow, whatever other bounds there are."""
     space = archir.loads("net n {\n input x: f32[4]\n output y = linear(x, choose width(10, 20, 40), bias=false)\n}\n")
     for text, kept in (("macs <= 0.5x", 2), ("macs < 0.5x", 1), ("params > 0.25x and macs <= 1x", 2)):
@@ -180,7 +180,7 @@ def test_bounds_that_are_parts_of_the_most() -> None:
     "text",
     [f"macs <= 1.{'9' * 5_000}K", f"macs <= {'9' * 5_000}x", f"macs <= 0.{'9' * 5_000}x", "a" * 200_000 + " < 3"],
 )
-def test_long_numbers_and_words_are_refused_soon(text: str) -> None:
+def test_overlong_bounds_are_rejected_quickly(text: str) -> None:
     begin = time.process_time()
     with pytest.raises(ArchError, match=r"A0102|A0106|A0201"):
         archir.loads("net n { input x: f32[4]\n output y = x |> linear(choose w(2, 4)) }").where(text)

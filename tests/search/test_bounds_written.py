@@ -1,4 +1,4 @@
-"""Bounds on costs as they are written: what is wrong is shown in the text that somebody wrote, with what was meant."""
+"""Diagnostics of written cost bounds: quoted spans and hints."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def refused(text: str) -> tuple[Diagnostic, ...]:
         ("macs <= 0.9x and latency('none.json') <= 5ms", ["latency('none.json') <= 5ms"]),
     ],
 )
-def test_what_is_quoted_was_written(text: str, wrong: list[str]) -> None:
+def test_error_spans_quote_user_text(text: str, wrong: list[str]) -> None:
     spans = [one.span for one in refused(text) if one.span is not None]
     assert {span.source.text for span in spans} == {text}
     assert [span.text for span in spans] == wrong
@@ -59,20 +59,20 @@ def test_what_is_quoted_was_written(text: str, wrong: list[str]) -> None:
         ("parameters < 5", "did you mean `params`?"),
     ],
 )  # fmt: skip
-def test_what_others_write_is_understood(text: str, hint: str) -> None:
+def test_foreign_notation_is_rejected_with_hint(text: str, hint: str) -> None:
     assert refused(text)[0].hint == hint
 
 
 @pytest.mark.parametrize("text", ["depth == 2", "macs < 3 and depth <= 0.5x"])
-def test_a_choice_is_narrowed_in_the_space(text: str) -> None:
+def test_bound_on_choice_is_rejected_with_require_hint(text: str) -> None:
     said = "bounds are on costs, and `depth` is a choice: narrow it in the space, with `require`, "
     assert str(refused(text)[-1].hint).startswith(said)
 
 
-def test_a_name_that_is_no_cost_is_told_the_costs() -> None:
+def test_unknown_cost_name_is_rejected_with_list_of_costs() -> None:
     assert str(refused("wattage < 3")[0].hint).startswith("bounds are on costs: `params`, `macs`, ")
 
 
 @pytest.mark.parametrize("text", ["macs <= 1_000_000", "macs <= 1.5M and params <= 1x", "macs > 1K", "0 < macs"])
-def test_what_hints_say_can_be_written(text: str) -> None:
+def test_bounds_suggested_by_hints_are_valid(text: str) -> None:
     assert SPACE.where(text).count() == (3, 3)

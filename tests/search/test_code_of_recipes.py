@@ -1,4 +1,4 @@
-"""What a recipe names of Python: `--check` runs none of it, and a folder of a run none of Python's own library."""
+"""Python named by recipes: `--check` runs none of it, and only modules that the user allowed are used."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_check_runs_nothing_that_a_recipe_names(what: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("what", OTHERS)
-def test_other_settings_name_no_python(what: str, tmp_path: Path) -> None:
+def test_other_settings_cannot_name_python_code(what: str, tmp_path: Path) -> None:
     path = recipe(tmp_path, OTHERS[what])
     for more in (["--check"], ["--check", "--trust-code"], ["-o", str(tmp_path / "run")]):
         done = run(path, *more)
@@ -91,7 +91,7 @@ def test_other_settings_name_no_python(what: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("allowed", ["--plugin", "--trust-code"])
-def test_a_check_looks_at_what_was_allowed(allowed: str, tmp_path: Path) -> None:
+def test_check_runs_allowed_modules(allowed: str, tmp_path: Path) -> None:
     path = recipe(tmp_path, '[data]\nsource = "theirs:give"\n' + PHASE)
     done = run(path, "--check", allowed, *(["theirs"] if allowed == "--plugin" else []))
     assert done.exit_code == 1
@@ -119,7 +119,7 @@ def test_a_call_that_does_not_end_is_a_diagnostic(monkeypatch: pytest.MonkeyPatc
         read("signal:pause", [])
 
 
-def test_the_library_of_python_is_not_what_somebody_imported() -> None:
+def test_standard_library_modules_are_not_allowed() -> None:
     assert "shutil" in sys.modules
     with pytest.raises(ArchError, match=r"A1115.*was not imported"):
         read("shutil:get_archive_formats", [])
@@ -127,7 +127,7 @@ def test_the_library_of_python_is_not_what_somebody_imported() -> None:
 
 
 @pytest.mark.parametrize("source", ["theirs:give", "nowhere:give"])
-def test_what_a_caller_names_is_imported(source: str, tmp_path: Path) -> None:
+def test_train_imports_modules_named_by_caller(source: str, tmp_path: Path) -> None:
     """Data and objectives of `archir.train` and `archir.quantize`, which no file names."""
     recipe(tmp_path, "")
     network = archir.load(tmp_path / "n.arch").graph

@@ -1,4 +1,4 @@
-"""Architectures from strengths: the published rules come out of the form of the choices."""
+"""Deriving architectures from strengths reproduces published rules and keeps constraints."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def drawn(space: Space, seed: int) -> Strengths:
     return {c.path: rng.dirichlet(np.ones(len(c.alternatives))).tolist() for c in space.choices if c.k is None}
 
 
-def test_one_of_several_is_the_strongest() -> None:
+def test_derived_alternative_is_the_strongest() -> None:
     space = archir.load(EXAMPLES / "full_attention" / "full_attention.arch")
     strengths = drawn(space, 0)
     derived = derive(space, strengths)
@@ -86,7 +86,7 @@ def assert_nos_rule(space: Space, strengths: Strengths) -> None:
         assert derived[f"{prefix}.op"] == labels[int(np.argmax(strengths[f"{prefix}.op"]))]
 
 
-def test_edges_with_weights_of_their_own() -> None:
+def test_pc_darts_edge_weights_scale_operation_strengths() -> None:
     """PC-DARTS: an edge is as strong as its weight times its strongest operation (Xu et al. 2020, section 3.3)."""
     space = archir.load(EXAMPLES / "darts" / "darts.arch:darts", channels=4, cells=3, size=8)
     strengths = {path: [1 / 7] * 7 for path in drawn(space, 0)}
@@ -123,7 +123,7 @@ def test_bounds_on_costs_are_kept() -> None:
     assert all(likelihood(other) <= likelihood(derived) for other in space.neighbors(derived))
 
 
-def test_nothing_is_left() -> None:
+def test_rejects_excluding_all_alternatives() -> None:
     space = archir.loads("net n() {\n    input x: f32[4]\n    output y = choose op { a: linear(x, 4), b: x }\n}")
     with pytest.raises(ArchError, match="A2101"):
         derive(space, {}, ["a", "b"])
@@ -147,7 +147,7 @@ net chain() {
 
 @pytest.mark.parametrize("first", "abcd")
 @pytest.mark.parametrize("wish", range(4))
-def test_constraints_are_kept_together(first: str, wish: int) -> None:
+def test_strongest_completable_alternative_is_derived(first: str, wish: int) -> None:
     """Each of them alone leaves what all of them rule out: what is strongest is taken of what can be completed."""
     space = archir.loads(CHAIN)
     possible = {one[first] for one in space.enumerate()}
@@ -198,7 +198,7 @@ def greedy(strengths: Strengths, rules: list[Rule]) -> dict[str, int] | None:
 
 
 @pytest.mark.parametrize("bounded", [False, True])
-def test_it_is_greedy_where_that_ends_well_and_the_best_of_all_where_it_does_not(bounded: bool) -> None:
+def test_derivation_is_greedy_when_feasible_and_optimal_otherwise(bounded: bool) -> None:
     """By a greedy rule and a list of all architectures, both written again. Within bounds on costs it is the best."""
     ends = Counter[str]()
     for seed in range(60):
@@ -223,7 +223,7 @@ def test_it_is_greedy_where_that_ends_well_and_the_best_of_all_where_it_does_not
     assert min(ends["greedy"], ends["best"]) > 5, ends
 
 
-def test_bounds_and_what_is_excluded_are_kept_together() -> None:
+def test_cost_bounds_and_exclusions_hold_together() -> None:
     space = archir.loads("""
         net n() {
             input x: f32[8]
@@ -239,7 +239,7 @@ def test_bounds_and_what_is_excluded_are_kept_together() -> None:
         derive(space, strengths, ["none", "thin"])
 
 
-def test_what_is_excluded_is_avoided_by_what_leads_to_it() -> None:
+def test_alternative_leading_only_to_excluded_ones_is_avoided() -> None:
     space = archir.loads("""
         net n() {
             input x: f32[4, 6, 6]

@@ -70,16 +70,16 @@ def searches(name: str, seeds: int, draws: int) -> None:
 
 
 @pytest.mark.parametrize("name", with_soak(NAMES, []))
-def test_twenty_searches_of_random_logits(name: str) -> None:
+def test_derivation_is_no_weaker_than_ten_thousand_samples(name: str) -> None:
     searches(name, 20, 10_000)
 
 
 @pytest.mark.parametrize("name", ["nas_bench_201"])
-def test_a_search_of_random_logits(name: str) -> None:
+def test_derivation_is_no_weaker_than_sampled_architectures(name: str) -> None:
     searches(name, 1, 200)
 
 
-def test_what_is_derived_is_the_best_of_all_within_bounds() -> None:
+def test_derivation_equals_brute_force_optimum_within_bounds() -> None:
     space = archir.loads(SMALL)
     codes = np.array([one.codes for one in space.enumerate()], np.int16)
     macs = space.cost(codes, ["macs"])["macs"]
@@ -93,7 +93,7 @@ def test_what_is_derived_is_the_best_of_all_within_bounds() -> None:
         assert given_up(space, strengths, np.array([found.codes]))[0] == pytest.approx(best, abs=1e-6)
 
 
-def test_what_is_excluded_and_limited_is_kept_with_bounds() -> None:
+def test_exclusions_and_skip_limit_hold_with_cost_bounds() -> None:
     space = archir.loads(SMALL)
     strengths = {choice.path: [1 / choice.outcome_count] * choice.outcome_count for choice in space.choices}
     limit = SkipLimit(labels=("narrow",), most=0)
@@ -108,7 +108,7 @@ def test_what_is_excluded_and_limited_is_kept_with_bounds() -> None:
         check_nonempty(nothing, Derive(exclude=("skip",), limit=limit))
 
 
-def test_bounds_that_nothing_is_within_say_what_would_do() -> None:
+def test_unsatisfiable_bounds_suggest_feasible_ones() -> None:
     space = archir.loads(SMALL).where("params <= 2000 and macs >= 0.5x")
     with pytest.raises(ArchError, match=r"A1603.*no architecture has params <= 2000 and macs >= "):
         check_nonempty(space, Derive())

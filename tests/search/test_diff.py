@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_architectures(folder: Path) -> None:
+def test_architecture_diff_lists_choices_and_costs(folder: Path) -> None:
     shallow, deep, other = (folder / f"{name}.json" for name in ("shallow", "deep", "other"))
     assert run(shallow, shallow).output == "no differences\n"
     found = json.loads(run(shallow, other, "--json", code=1).output)
@@ -67,7 +67,7 @@ def test_architectures(folder: Path) -> None:
     assert "they compute the same" in run(shallow, deep, "--space", folder / "small.arch", code=1).output
 
 
-def test_architectures_of_other_nets_and_parameters(folder: Path) -> None:
+def test_architecture_diff_shows_other_net_and_parameters(folder: Path) -> None:
     data = json.loads((folder / "deep.json").read_text())
     data |= {"space": "large", "parameters": {"width": 16}}
     (folder / "wide.json").write_text(json.dumps(data))
@@ -88,19 +88,19 @@ def kinds(found: list[Difference]) -> set[str]:
     return {each.kind for each in found}
 
 
-def test_the_same_space() -> None:
+def test_renamed_parameter_differs_and_whitespace_does_not() -> None:
     assert differences("width", "channels")[0].kind == "parameter"
     assert differences("net", "  net") == []
 
 
-def test_parameters_and_nodes() -> None:
+def test_changed_parameter_changes_its_nodes() -> None:
     found = differences("width = 8", "width = 16")
     assert found[0] == Difference("parameter", "", "width", "8", "16")
     assert kinds(found) == {"parameter", "node"}
     assert Difference("node", "", "conv", "conv(channels=8)", "conv(channels=16)") in found
 
 
-def test_choices() -> None:
+def test_changed_choice_shows_alternatives_and_size() -> None:
     assert Difference("choice", "", "depth", "1, 2 @size", "1, 2, 4 @size") in differences("(1, 2)", "(1, 2, 4)")
     assert Difference("choice", "", "depth", "1, 2 @size", "1, 2") in differences("@size ", "")
     found = differences("op {", "kind {")
@@ -111,12 +111,12 @@ def test_choices() -> None:
     assert sizes == [Difference("size", "", "architectures", "6", "22")]  # depth < 3 leaves six of them
 
 
-def test_constraints() -> None:
+def test_changed_constraint_shows_in_diff() -> None:
     assert kinds(differences("macs <= 1M", "macs <= 2M")) == {"constraint"}
     assert kinds(differences("depth < 3", "depth < 2")) == {"constraint", "size"}
 
 
-def test_nodes_that_read_something_else() -> None:
+def test_rewired_nodes_show_in_diff() -> None:
     found = differences("output y = x", "output y = image |> conv(width)")
     (output,) = (each for each in found if each.name == "y")
     assert str(output.after).startswith("output of conv")
@@ -133,7 +133,7 @@ def test_long_tables_are_cut(folder: Path) -> None:
     assert "more; --all" not in run(full, deep, "--all", code=1).output
 
 
-def test_wrong_usage(folder: Path) -> None:
+def test_rejects_incomparable_files(folder: Path) -> None:
     assert "cannot be compared" in run(folder / "deep.json", folder / "small.arch", code=2).stderr
     assert "--space needs" in run(*[folder / "small.arch"] * 2, "--space", folder / "small.arch", code=2).stderr
     (folder / "bad.json").write_text("{}")

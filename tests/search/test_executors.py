@@ -52,7 +52,7 @@ def ran(workers: Executor, work: Work, tasks: Sequence[Any]) -> dict[str, Outcom
 
 
 @pytest.mark.parametrize(("cores", "gpus", "size"), [(0, 0, 2), (2, 0, 3), (1, 1, 2)])
-def test_workers_are_on_machines_that_are_alive(
+def test_pool_size_counts_live_ray_nodes_only(
     cores: float, gpus: float, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machines = [(True, {"CPU": 4, "GPU": 2}), (False, {"CPU": 8, "GPU": 8}), (True, {"CPU": 2})]
@@ -143,7 +143,7 @@ def test_workers_killed_from_outside_lose_nothing(name: str, work: Obedient) -> 
 
 
 @pytest.mark.parametrize("name", RAY_FOR_LONG)
-def test_time_limit(name: str, work: Obedient) -> None:
+def test_task_over_time_limit_fails_and_others_finish(name: str, work: Obedient) -> None:
     tasks = [("busy", 60.0, 0.0), *[("busy", 0.05, 1.0)] * 10]
     with executor(name, limit=1.0) as workers:
         found = ran(workers, work, tasks)
@@ -160,7 +160,7 @@ def test_time_limit(name: str, work: Obedient) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("wrong", [("killed", "always", 99), ("busy", 60.0, 0.0)], ids=str)
-def test_who_was_sent_with_one_that_fails_is_not_blamed(wrong: tuple[Any, ...], work: Obedient) -> None:
+def test_tasks_sharing_batch_with_failing_task_succeed(wrong: tuple[Any, ...], work: Obedient) -> None:
     """Short tasks go to Ray's workers in portions."""
     tasks: list[tuple[Any, ...]] = [("value", 1.0)] * 200
     tasks[100] = wrong
@@ -181,7 +181,7 @@ def test_workers_prepare_once(name: str, work: Obedient, tmp_path: Path) -> None
         assert len(work.noted("prepared")) == 3
 
 
-def test_local_prepares_once(work: Obedient) -> None:
+def test_local_executor_prepares_work_once(work: Obedient) -> None:
     with executor("local") as workers:
         for _ in range(3):
             ran(workers, work, [("value", 1.0)] * 3)
@@ -189,7 +189,7 @@ def test_local_prepares_once(work: Obedient) -> None:
 
 
 @pytest.mark.parametrize("name", ["local", *RAY_FOR_LONG])
-def test_work_that_cannot_be_prepared_is_no_candidates_fault(name: str, tmp_path: Path) -> None:
+def test_failing_preparation_is_an_executor_error(name: str, tmp_path: Path) -> None:
     with (
         executor(name) as workers,
         pytest.raises(ArchError, match=r"A2604.*cannot prepare: FileNotFoundError: no data"),
@@ -198,13 +198,13 @@ def test_work_that_cannot_be_prepared_is_no_candidates_fault(name: str, tmp_path
 
 
 @pytest.mark.parametrize("name", RAY_FOR_LONG)
-def test_workers_that_die_of_their_work(name: str, tmp_path: Path) -> None:
+def test_workers_dying_in_preparation_are_an_executor_error(name: str, tmp_path: Path) -> None:
     with executor(name, retries=1) as workers, pytest.raises(ArchError, match=r"A2604.*die before they are prepared"):
         ran(workers, Unprepared(tmp_path, "dies"), [("value", 1.0)] * 3)
 
 
 @pytest.mark.parametrize("name", RAY_FOR_LONG)
-def test_what_cannot_be_pickled(name: str, work: Obedient, tmp_path: Path) -> None:
+def test_unpicklable_tasks_and_work_are_reported(name: str, work: Obedient, tmp_path: Path) -> None:
     with executor(name) as workers:
         found = ran(workers, work, [("value", threading.Lock()), ("value", Poison()), ("value", 1.0)])
         assert [outcome.reason for outcome in found.values() if isinstance(outcome, Failed)] == ["exception"] * 2
@@ -220,7 +220,7 @@ def test_what_cannot_be_pickled(name: str, work: Obedient, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["local", *RAY_FOR_LONG])
-def test_who_stops_early_can_go_on(name: str, work: Obedient) -> None:
+def test_executor_is_reusable_after_early_stop(name: str, work: Obedient) -> None:
     with executor(name) as workers:
         for outcome in workers.run(work, [(str(number), ("busy", 0.05, number)) for number in range(20)]):
             assert isinstance(outcome, Done)
@@ -231,7 +231,7 @@ def test_who_stops_early_can_go_on(name: str, work: Obedient) -> None:
 
 @pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read in /proc")
-def test_ray_workers_read_arrays_where_they_are() -> None:
+def test_ray_workers_share_array_memory() -> None:
     array = np.ones(2**24, np.float32) * 3
     with executor("ray") as workers:
         ran(workers, Large(array[:16]), [0] * 4)
@@ -261,37 +261,39 @@ def test_ray_workers_read_arrays_where_they_are() -> None:
         ("ray://head", "`ray:HOST:PORT`"),
     ],
 )
-def test_names_that_are_none(text: str, hint: str) -> None:
+def test_rejects_unknown_executor_name_with_hint(text: str, hint: str) -> None:
     with pytest.raises(ArchError, match="A2601") as caught:
         executor(text)
     assert hint in str(caught.value)
 
 
 @pytest.mark.parametrize("wrong", [{"limit": 0.0}, {"retries": -1}, {"cores": -1.0}, {"gpus": -0.5}])
-def test_settings_that_cannot_be(wrong: dict[str, Any]) -> None:
+def test_rejects_invalid_executor_settings(wrong: dict[str, Any]) -> None:
     with pytest.raises(ArchError, match=f"A2601.*`{next(iter(wrong))}` of an executor must be"):
         executor("ray", **wrong)
 
 
-def test_this_process_keeps_no_limit() -> None:
+def test_local_executor_rejects_time_limit() -> None:
     with pytest.raises(ArchError, match=r"A2603(.|\n)*use `processes:1`"):
         executor("local", limit=1.0)
 
 
 @pytest.mark.parametrize(("name", "package"), [("ray", "ray"), ("ray://head:10001", "grpc")])
-def test_packages_that_are_missing(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_executor_package_is_reported_with_install_hint(
+    name: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ArchError, match=r"A2602(.|\n)*pip install"):
         executor(name)
 
 
-def test_more_gpus_than_any_machine_has(work: Obedient) -> None:
+def test_rejects_more_gpus_than_any_machine_has(work: Obedient) -> None:
     with executor("ray", gpus=64) as workers, pytest.raises(ArchError, match=r"A2605.*1 cores and 64 GPUs"):
         ran(workers, work, [("value", 1.0)])
 
 
 @pytest.mark.parametrize("name", ["ray:127.0.0.1:1", "ray://127.0.0.1:1", "ray:nowhere.invalid:6379"])
-def test_no_cluster_at_an_address(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_no_ray_cluster_at_address(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setitem(sys.modules, "grpc", ModuleType("grpc"))
     with pytest.raises(ArchError, match=r"A2605.*no Ray cluster answers"), executor(name):

@@ -77,7 +77,7 @@ def program(name: str, folder: Path, seconds: float) -> Iterator[Program]:
 
 
 @pytest.mark.parametrize("name", RAY_FOR_LONG)
-def test_closed(name: str, tmp_path: Path) -> None:
+def test_no_worker_remains_after_close(name: str, tmp_path: Path) -> None:
     with program(name, tmp_path, 0.0) as it:
         said, errors = it.ended()
         assert sorted(said.split()) == ["0", "1", "2", "3", "closed"]
@@ -86,7 +86,7 @@ def test_closed(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", RAY_FOR_LONG)
-def test_interrupted(name: str, tmp_path: Path) -> None:
+def test_no_worker_remains_after_ctrl_c(name: str, tmp_path: Path) -> None:
     """Ctrl-C of a terminal goes to all of the group."""
     with program(name, tmp_path, 60.0) as it:
         os.killpg(it.process.pid, signal.SIGINT)
@@ -97,7 +97,7 @@ def test_interrupted(name: str, tmp_path: Path) -> None:
         assert it.gone(), it.left()
 
 
-def test_interrupted_while_workers_start(tmp_path: Path) -> None:
+def test_no_worker_remains_after_ctrl_c_during_start(tmp_path: Path) -> None:
     """They are silent from the beginning on."""
     it = Program("processes:8", tmp_path, 60.0)
     try:
@@ -114,7 +114,7 @@ def test_interrupted_while_workers_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", RAY_FOR_LONG)
-def test_terminated(name: str, tmp_path: Path) -> None:
+def test_no_worker_remains_after_sigterm(name: str, tmp_path: Path) -> None:
     with program(name, tmp_path, 60.0) as it:
         it.process.terminate()
         assert it.process.wait(30) != 0  # Ray, whose handler may be the one that runs, has codes of its own
@@ -122,7 +122,7 @@ def test_terminated(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", RAY_FOR_LONG)
-def test_killed(name: str, tmp_path: Path) -> None:
+def test_no_worker_remains_after_sigkill(name: str, tmp_path: Path) -> None:
     """Two agents of Ray's need a minute to find out, as whoever kills a Ray process sees; they use next to nothing."""
     with program(name, tmp_path, 60.0) as it:
         it.process.kill()

@@ -1,4 +1,4 @@
-"""Local search, evolution among what was met before, models of scores and the strategies that they guide."""
+"""Local search, evolution, model-based strategies, Hyperband and BOHB, and the models of scores behind them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def chance() -> float:
         *(pytest.param(name, 4, marks=pytest.mark.soak) for name in ("bayesian", "bananas")),
     ],
 )
-def test_a_hill_is_climbed_sooner_than_by_chance(name: str, batch: int, chance: float) -> None:
+def test_guided_search_beats_random_search(name: str, batch: int, chance: float) -> None:
     options = {"initial": 8, "batch": batch} if name != "local_search" else {}
     found = median(best_after(name, options, seed, 48) for seed in range(9))
     assert found > chance + 0.5
@@ -78,7 +78,7 @@ def test_a_hill_is_climbed_sooner_than_by_chance(name: str, batch: int, chance: 
 # local search
 
 
-def test_local_search_goes_to_what_is_better_and_then_elsewhere() -> None:
+def test_local_search_climbs_and_restarts_at_local_optimum() -> None:
     search = create("local_search", HILLS, {"trials": 400}, 0)
     at, told = None, {}
     restarts = 0
@@ -99,7 +99,7 @@ def test_local_search_goes_to_what_is_better_and_then_elsewhere() -> None:
     assert len(told) < 120
 
 
-def test_a_batch_of_neighbours_is_scored_before_it_moves() -> None:
+def test_local_search_moves_to_best_neighbor_of_batch() -> None:
     search = create("local_search", HILLS, {"trials": 50, "batch": 100}, 0)
     (start,) = search.ask()
     search.tell([(start, {"accuracy": 0.0})])
@@ -112,7 +112,7 @@ def test_a_batch_of_neighbours_is_scored_before_it_moves() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_neighbours_differ_in_a_choice_and_are_architectures(seed: int) -> None:
+def test_neighbors_are_architectures_differing_in_one_choice(seed: int) -> None:
     rng = random.Random(seed)
     parent = PLAIN.sample(rng)
     for child in neighbours(PLAIN, parent, rng):
@@ -121,7 +121,7 @@ def test_neighbours_differ_in_a_choice_and_are_architectures(seed: int) -> None:
         assert sum(a != b for a, b in both) == 1
 
 
-def test_of_very_many_neighbours_some_are_tried() -> None:
+def test_number_of_neighbors_is_limited() -> None:
     wide = archir.loads("net n {\n input x: f32[4, 6, 6]\n output y = x |> conv(choose w(1..3000))\n}")
     found = list(neighbours(wide, wide.sample(0), random.Random(0)))
     assert len(found) == MAX_NEIGHBOURS
@@ -130,7 +130,7 @@ def test_of_very_many_neighbours_some_are_tried() -> None:
 # evolution
 
 
-def test_a_child_that_was_met_before_is_born_again_among_the_young() -> None:
+def test_repeated_child_rejoins_evolution_as_youngest() -> None:
     """What is good must not die out for having been found early: with two architectures, both stay."""
     space = archir.loads("net two {\n input x: f32[4, 6, 6]\n output y = x |> conv(choose w(1, 2, 3, 4))\n}")
     options = {"population": 2, "parents": 2, "tournament": 2, "trials": 3}
@@ -167,13 +167,13 @@ def choice(alternatives: tuple[Any, ...], take: int | None = None) -> Choice:
     ],
     ids=["names", "numbers", "numbers without order", "truths", "two of four", "one"],
 )
-def test_distances_of_encodings(one: Choice, distances: dict[tuple[int, int], float]) -> None:
+def test_encoded_outcomes_have_expected_distances(one: Choice, distances: dict[tuple[int, int], float]) -> None:
     for pair, wanted in distances.items():
         vectors = Encoding([one])([[outcome] for outcome in pair])
         assert squared_distances(vectors, vectors)[0, 1] == pytest.approx(wanted)
 
 
-def test_scores_become_quantiles() -> None:
+def test_normal_scores_depend_on_ranks_only() -> None:
     found = normal_scores([3.0, 1e9, -5.0, 3.0])
     assert found[0] == found[3]
     assert found[2] < found[0] < found[1]
@@ -190,7 +190,7 @@ def observed(space: Space, count: int) -> tuple[Any, Any, Any, Any]:
 
 
 @pytest.mark.parametrize("model", ["process", "ensemble"])
-def test_models_know_what_was_observed_and_guess_the_rest(model: str) -> None:
+def test_models_predict_unseen_scores(model: str) -> None:
     vectors, numbers, others, truth = observed(HILLS, 80)
     rng = np.random.default_rng(0)
     fitted = GaussianProcess(vectors, numbers) if model == "process" else Ensemble(vectors, numbers, rng)
@@ -201,7 +201,7 @@ def test_models_know_what_was_observed_and_guess_the_rest(model: str) -> None:
     assert sure.mean() < deviations.mean()
 
 
-def test_a_gaussian_process_is_what_the_book_says() -> None:
+def test_gaussian_process_equals_textbook_equations() -> None:
     """Equations 2.25 and 2.26 of Rasmussen and Williams, of the length and noise that it chose."""
     vectors, numbers, others, _ = observed(HILLS, 20)
     found = GaussianProcess(vectors, numbers)
@@ -216,14 +216,14 @@ def test_a_gaussian_process_is_what_the_book_says() -> None:
     assert sum(kernels.values()) == 1
 
 
-def test_triangles_are_solved_block_by_block() -> None:
+def test_blocked_triangular_solve_satisfies_system() -> None:
     rng = np.random.default_rng(0)
     lower = np.tril(rng.normal(size=(3 * BLOCK - 7, 3 * BLOCK - 7))) / 20 + np.eye(3 * BLOCK - 7)
     right = rng.normal(size=(len(lower), 5))
     np.testing.assert_allclose(lower @ solve_lower(lower, right), right, atol=1e-9)
 
 
-def test_of_many_observations_some_say_length_and_noise() -> None:
+def test_gaussian_process_fit_on_many_points_predicts_well() -> None:
     """They are those that all of them would choose; the rest of the process is of all."""
     vectors, numbers, others, truth = observed(HILLS, 2 * MAX_LIKELIHOOD_POINTS)
     order = np.argsort(-numbers)
@@ -241,7 +241,7 @@ def test_expected_improvement_is_the_mean_of_improvements() -> None:
     )
 
 
-def test_scores_that_are_all_the_same_are_no_trouble() -> None:
+def test_model_based_search_handles_constant_scores() -> None:
     for name in ("bayesian", "bananas"):
         search = create(name, BOUND, {"trials": 30, "initial": 5, "batch": 5}, 0)
         count = 0
@@ -271,14 +271,14 @@ def test_hyperband_has_the_published_brackets() -> None:
 _WIDE = "net n {\n input x: f32[4, 6, 6]\n output y = x |> conv(choose w(1..41)) |> conv(choose v(1..41))\n}"
 
 
-def test_a_bracket_of_too_many_is_refused() -> None:
+def test_hyperband_rejects_oversized_bracket() -> None:
     with pytest.raises(
         ArchError, match=r"A1109.*a bracket would begin with 3e\+09 candidates; the maximum is 1,000,000"
     ):
         create("hyperband", PLAIN, {"rungs": 21}, 0)
 
 
-def test_bohb_begins_with_what_looks_good() -> None:
+def test_bohb_starts_later_brackets_better_than_hyperband() -> None:
     def begun(name: str, seed: int) -> float:
         search = create(name, HILLS, {"rungs": 3, "rounds": 3}, seed)
         heights = []
@@ -294,7 +294,7 @@ def test_bohb_begins_with_what_looks_good() -> None:
 # candidates that compute the same
 
 
-def test_apart_all_architectures_are_tried() -> None:
+def test_search_without_dedup_tries_all_architectures() -> None:
     text = (
         "net same {\n input x: f32[4, 6, 6]\n a = choose a(1, 2)\n b = choose b(1, 2)\n output y = x |> conv(a * b)\n}"
     )
@@ -310,7 +310,7 @@ def test_apart_all_architectures_are_tried() -> None:
         search.tell([(one, {"accuracy": height(one.architecture)}) for one in batch])
 
 
-def test_a_tournament_without_repetition_finds_the_best_of_all() -> None:
+def test_full_tournament_without_repetition_picks_best_parent() -> None:
     options = {"population": 6, "parents": 6, "tournament": 6, "repetition": False, "trials": 7}
     search = create("evolution", HILLS, options, 0)
     batch = search.ask()
@@ -320,7 +320,7 @@ def test_a_tournament_without_repetition_finds_the_best_of_all() -> None:
     assert sum(a != b for a, b in zip(parent, child.architecture.codes, strict=True)) == 1
 
 
-def test_a_likelihood_is_what_its_formula_says() -> None:
+def test_gaussian_process_likelihood_equals_formula() -> None:
     """Rasmussen and Williams 2006, equation 2.30, with the variance that makes it greatest."""
     rng = np.random.default_rng(0)
     vectors, numbers = rng.normal(size=(40, 5)), rng.normal(size=40)
@@ -334,7 +334,7 @@ def test_a_likelihood_is_what_its_formula_says() -> None:
         )
 
 
-def test_what_is_drawn_twice_counts_twice() -> None:
+def test_ensemble_member_equals_ridge_fit_of_bootstrap_sample() -> None:
     """Rows with weights are fitted as rows that are there several times: ridge regression's normal equations."""
     vectors, numbers = np.random.default_rng(1).normal(size=(30, 4)), np.random.default_rng(2).normal(size=30)
     hidden, offsets, last = Ensemble._network(vectors, numbers, np.random.default_rng(3))

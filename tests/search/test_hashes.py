@@ -1,4 +1,4 @@
-"""Hashes of a space's architectures: cached, and what candidates are told apart by."""
+"""Canonical hashes of architectures: cached values, and duplicates among candidates."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def tricky(body: str) -> Space:
 
 
 @pytest.mark.parametrize("name", TRICKY)
-def test_cached_hashes_are_those_of_the_networks(name: str) -> None:
+def test_cached_hashes_equal_network_hashes(name: str) -> None:
     space = tricky(TRICKY[name])
     several = list(space.enumerate())
     assert len({space.canonical(one) for one in several}) > 1
@@ -65,7 +65,7 @@ SMALL = ["nas_bench_201/nas_bench_201.arch:nas_bench_201", "glit/glit.arch:glit"
 
 
 @pytest.mark.parametrize("path", with_soak([one for one in NETS if "/" in one], SMALL))
-def test_cached_hashes_of_published_spaces(path: str) -> None:
+def test_cached_hashes_equal_network_hashes_in_published_spaces(path: str) -> None:
     """Each with a neighbour, which is the same network where the changed choice has no effect."""
     space = elaborated(path, **NETS[path])
     rng = random.Random(0)
@@ -75,7 +75,7 @@ def test_cached_hashes_of_published_spaces(path: str) -> None:
         assert space.canonical(one) == canonical_hash(space.specialize(one))
 
 
-def test_choices_without_effect_need_no_other_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choices_without_effect_are_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     space = tricky(TRICKY["unread"])
     hashed: list[object] = []
     usual = Canonical.hash
@@ -109,7 +109,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_both_forms_have_one_hash(name: str) -> None:
+def test_equivalent_networks_have_equal_hashes(name: str) -> None:
     one, other = FORMS[name]
     space = archir.loads(f"""net forms(c = 4) {{
         input x: f32[4, 6, 6]
@@ -126,21 +126,21 @@ def test_both_forms_have_one_hash(name: str) -> None:
 
 
 @pytest.mark.parametrize("space", [PLAIN, REQUIRED, tricky(TRICKY["zeros"]), tricky(TRICKY["opposites"])])
-def test_candidates_are_those_that_differ_in_their_hashes(space: Space) -> None:
+def test_candidates_have_distinct_hashes(space: Space) -> None:
     several = list(space.enumerate())
     asked = Proposals(space, 0).take(iter(several), len(several))
     assert [one.architecture for one in asked] == list(space.unique(several))
     assert [one.hash for one in asked[:5]] == [space.canonical(one.architecture) for one in asked[:5]]
 
 
-def test_apart_all_architectures_are_candidates() -> None:
+def test_without_dedup_all_architectures_are_candidates() -> None:
     space = archir.without_dedup(tricky(TRICKY["zeros"]))
     several = list(space.enumerate())
     found = Proposals(space, 0).take(iter(several), len(several))
     assert [one.architecture for one in found] == several
 
 
-def test_draws_of_a_large_space_with_few_networks_end() -> None:
+def test_sampling_ends_in_large_space_with_one_network() -> None:
     """Beyond what is listed, draws in a row of which none is new are the end."""
     body = "x = x |> conv(c)\n" + "".join(
         f"    x = x |> choose c{i} {{ a: identity, b: avg_pool(1) }}\n" for i in range(16)
@@ -151,7 +151,7 @@ def test_draws_of_a_large_space_with_few_networks_end() -> None:
 
 
 @pytest.mark.parametrize("name", TRICKY)
-def test_wishes_that_make_an_architecture_are_taken(name: str) -> None:
+def test_repair_keeps_valid_architectures(name: str) -> None:
     space = tricky(TRICKY[name])
     several = list(space.enumerate())
     assert [space.repair(one.codes, random.Random(0)) for one in several] == several

@@ -47,7 +47,7 @@ def test_any_architecture_is_found() -> None:
         assert space.canonical(again.architecture) == space.canonical(one)  # type: ignore[arg-type]
 
 
-def test_the_largest_is_said_and_others_are_not_there() -> None:
+def test_membership_reports_largest_and_rejects_foreign_networks() -> None:
     space = archir.loads(SPACE.replace(", act: tanh", ""))
     most = archir.loads("net n {\n input x: f32[3, 8, 8]\n" + " x = x |> conv(12, kernel=3) |> relu\n" * 3
                         + " output y = x |> max_pool(3, stride=1)\n}")  # fmt: skip
@@ -59,7 +59,7 @@ def test_the_largest_is_said_and_others_are_not_there() -> None:
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_archir_diff_says_which(swapped: bool, tmp_path: Path) -> None:
+def test_diff_command_reports_membership(swapped: bool, tmp_path: Path) -> None:
     (tmp_path / "space.arch").write_text(SPACE)
     (tmp_path / "net.arch").write_text(network(8))
     (tmp_path / "other.arch").write_text(network(6))
@@ -75,7 +75,7 @@ def test_archir_diff_says_which(swapped: bool, tmp_path: Path) -> None:
     assert "conv(channels=6)" in other.output
 
 
-def test_what_is_nearest_differs_in_what_was_changed() -> None:
+def test_membership_reports_closest_architecture_and_differences() -> None:
     space = archir.loads(SPACE)
     found = archir.membership(space, archir.loads(network(6, "tanh")))
     assert found.architecture is None

@@ -1,4 +1,4 @@
-"""Strategies that try many architectures: what they ask, what they make of what they are told, and what they refuse."""
+"""Multi-trial strategies: properties of their candidates, determinism, resuming, and variation operators."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def fits(space: Space, architecture: Architecture) -> bool:
     return active == set(outcomes) and kept and space.within(architecture)
 
 
-def test_the_strategies_are_registered() -> None:
+def test_strategies_are_registered_and_unknown_ones_rejected() -> None:
     assert set(STRATEGIES) == set(OPTIONS)
     with pytest.raises(ArchError, match=r"A2504.*`evolutoin`") as caught:
         create("evolutoin", PLAIN)
@@ -91,7 +91,7 @@ def test_the_strategies_are_registered() -> None:
 @pytest.mark.parametrize("name", OPTIONS)
 @settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 2**63), failing=st.sampled_from([0.0, 0.3, 1.0]))
-def test_laws_of_what_is_asked(name: str, space: Space, seed: int, failing: float) -> None:
+def test_candidates_are_valid_and_distinct(name: str, space: Space, seed: int, failing: float) -> None:
     keeps_the_laws(name, space, seed, failing)
 
 
@@ -100,7 +100,7 @@ def test_laws_of_what_is_asked(name: str, space: Space, seed: int, failing: floa
 @pytest.mark.parametrize("name", OPTIONS)
 @settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 2**63), failing=st.sampled_from([0.0, 0.3, 1.0]))
-def test_laws_of_what_is_asked_for_long(name: str, space: Space, seed: int, failing: float) -> None:
+def test_candidates_are_valid_and_distinct_for_many_seeds(name: str, space: Space, seed: int, failing: float) -> None:
     keeps_the_laws(name, space, seed, failing)
 
 
@@ -118,7 +118,7 @@ def keeps_the_laws(name: str, space: Space, seed: int, failing: float) -> None:
 @pytest.mark.parametrize("name", OPTIONS)
 @settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 2**63), order=st.randoms(use_true_random=False))
-def test_the_same_seed_and_scores_lead_to_the_same_candidates(name: str, seed: int, order: random.Random) -> None:
+def test_equal_seed_and_scores_give_equal_candidates(name: str, seed: int, order: random.Random) -> None:
     tries_the_same(name, seed, order)
 
 
@@ -126,7 +126,7 @@ def test_the_same_seed_and_scores_lead_to_the_same_candidates(name: str, seed: i
 @pytest.mark.parametrize("name", OPTIONS)
 @settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 2**63), order=st.randoms(use_true_random=False))
-def test_many_seeds_and_scores_lead_to_the_same_candidates(name: str, seed: int, order: random.Random) -> None:
+def test_equal_seed_and_scores_give_equal_candidates_for_many_seeds(name: str, seed: int, order: random.Random) -> None:
     tries_the_same(name, seed, order)
 
 
@@ -144,7 +144,7 @@ def tries_the_same(name: str, seed: int, order: random.Random) -> None:
 
 @pytest.mark.parametrize("places", with_soak([4, 10**6], [4]))
 @pytest.mark.parametrize("name", OPTIONS)
-def test_a_search_resumes_by_being_told_again(name: str, places: int) -> None:
+def test_replayed_search_equals_uninterrupted_one(name: str, places: int) -> None:
     whole = run(create(name, BOUND, OPTIONS[name], 3), failing=0.2)
     for done in range(0, len(whole), max(1, len(whole) // places)):
         resumed = create(name, BOUND, OPTIONS[name], 3)
@@ -174,7 +174,7 @@ def test_exhaustive_tries_all_in_order() -> None:
     assert [one.architecture for one in candidates] == list(BOUND.unique(BOUND.enumerate()))
 
 
-def test_exhaustive_refuses_what_has_no_end() -> None:
+def test_exhaustive_search_rejects_large_space() -> None:
     with pytest.raises(ArchError, match=r"A2505.*`plain` has [\d,]+ architectures, more than 100"):
         create("exhaustive", PLAIN, {"most": 100})
 
@@ -223,7 +223,7 @@ def test_a_child_has_its_genes_from_its_parents(seed: int) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_a_move_changes_one_choice_and_what_it_turns_on(seed: int) -> None:
+def test_move_changes_exactly_one_active_choice(seed: int) -> None:
     rng = random.Random(seed)
     parent = PLAIN.sample(rng)
     child = moved(PLAIN, parent, rng)
@@ -231,7 +231,7 @@ def test_a_move_changes_one_choice_and_what_it_turns_on(seed: int) -> None:
     assert sum(a != b for a, b in both) == 1
 
 
-def test_what_a_mutation_turns_on_is_drawn_evenly() -> None:
+def test_newly_active_choices_are_sampled_uniformly() -> None:
     parent = PLAIN.architecture({"width": 4, "depth": 1, "op[0]": "skip"})
     rng = random.Random(0)
     children = [moved(PLAIN, parent, rng) for _ in range(3_000)]

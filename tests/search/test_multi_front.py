@@ -27,7 +27,7 @@ def search() -> Search:
     return made
 
 
-def test_values_as_text() -> None:
+def test_headings_and_values_are_formatted_with_units() -> None:
     assert [heading(name) for name in ("accuracy", "macs", "peak_bytes", 'latency("cpu.json")', "naswot")] == [
         "accuracy, %", "macs", "peak_bytes, bytes", 'latency("cpu.json"), ns', "naswot",
     ]  # fmt: skip
@@ -47,7 +47,7 @@ def test_the_table_has_the_objectives_first(search: Search) -> None:
     assert [line[-1] for line in lines[3:]] == [one.hash for one, _ in search.front()]
 
 
-def test_rows_are_json_that_names_architectures(search: Search) -> None:
+def test_front_rows_are_json_with_choices_and_scores(search: Search) -> None:
     written = json.loads(json.dumps(rows(search.front())))
     assert [BOUND.architecture(row["choices"]) for row in written] == [one.architecture for one, _ in search.front()]
     assert [row["scores"]["macs"] for row in written] == [scores["macs"] for _, scores in search.front()]
@@ -72,14 +72,14 @@ def test_the_picture_has_a_point_for_each_trial(search: Search) -> None:
     assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
 
 
-def test_the_picture_needs_nothing_from_elsewhere(search: Search) -> None:
+def test_front_plot_is_self_contained(search: Search) -> None:
     text = ElementTree.tostring(drawn(search, set(), "accuracy:max", "macs:min"), "unicode")
     assert not re.search(r"href|url\(|@import|<script", text)
     assert re.findall(r"https?://[^\s\"]+", text) == ["http://www.w3.org/2000/svg"]
 
 
 @pytest.mark.parametrize("senses", [("max", "min"), ("max", "max"), ("min", "min"), ("min", "max")])
-def test_the_edge_goes_behind_the_front(search: Search, senses: tuple[str, str]) -> None:
+def test_edge_corners_are_worse_than_front_points(search: Search, senses: tuple[str, str]) -> None:
     """Every corner is as good as its two neighbours in one objective each, and better than neither."""
     aims = [f"{name}:{sense}" for name, sense in zip(("accuracy", "macs"), senses, strict=True)]
     made = create("random", BOUND, {"objectives": aims, "trials": 40}, 2)
@@ -94,7 +94,7 @@ def test_the_edge_goes_behind_the_front(search: Search, senses: tuple[str, str])
         across, up = float(x), float(y)
 
 
-def test_three_objectives_have_no_edge_and_no_trials_no_axes(search: Search) -> None:
+def test_plot_omits_edge_for_three_objectives_and_axes_for_none(search: Search) -> None:
     picture = drawn(search, {0}, "accuracy:max", "macs:min", "macs:max")
     assert "edge" not in {path.get("class") for path in picture.iter(f"{SVG}path")}
     nothing = ElementTree.fromstring(front_plot([], set(), [objective("accuracy:max"), objective("macs:min")], "none"))

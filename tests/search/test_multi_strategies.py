@@ -39,7 +39,7 @@ def generation(search: Any, scores: list[float | None]) -> list[int]:
 # evolution
 
 
-def test_the_presets_are_the_published_ones() -> None:
+def test_evolution_presets_equal_published_settings() -> None:
     spos = EvolutionOptions(preset="spos")
     assert (spos.population, spos.parents, spos.mutations, spos.crossovers) == (50, 10, 25, 25)
     assert (spos.probability, spos.generations, spos.tries, spos.survival) == (0.1, 20, 10, "best")
@@ -56,7 +56,7 @@ def test_the_presets_are_the_published_ones() -> None:
     assert set(PRESETS) == {"spos", "ofa", "regularised", "tabulated"}
 
 
-def test_an_end_that_is_given_takes_the_place_of_the_preset_s() -> None:
+def test_given_end_replaces_end_of_preset() -> None:
     assert EvolutionOptions(preset="spos", trials=30).generations is None
     assert EvolutionOptions(generations=3).trials is None
     assert EvolutionOptions(preset="spos", parents=3).generations == 20
@@ -67,7 +67,7 @@ def test_spos_asks_twenty_generations_of_fifty() -> None:
     assert [len(told) for told in history] == [50] * 20
 
 
-def test_the_oldest_dies() -> None:
+def test_regularized_evolution_removes_oldest() -> None:
     options = {"population": 6, "parents": 4, "tournament": 2, "mutations": 2, "trials": 12}
     search = made("evolution", options)
     generation(search, [0.9, 0.8, 0.1, None, 0.2, 0.3])
@@ -77,7 +77,7 @@ def test_the_oldest_dies() -> None:
     assert search.best().id == 0, "the dead are remembered"
 
 
-def test_the_best_survive() -> None:
+def test_spos_keeps_best_parents() -> None:
     search = made("evolution", {"preset": "spos", "population": 6, "parents": 3})
     generation(search, [0.9, 0.8, 0.1, None, 0.2, 0.3])
     assert [one.candidate.id for one in search.parents] == [0, 1, 5]
@@ -86,7 +86,7 @@ def test_the_best_survive() -> None:
     assert all(one.scores["accuracy"] >= 0.85 for one in search.parents)
 
 
-def test_if_all_fail_others_are_drawn() -> None:
+def test_new_population_is_sampled_when_all_fail() -> None:
     search = made("evolution", {"preset": "spos", "population": 6, "parents": 3})
     assert generation(search, [None]) == [*range(6)]
     assert (search.best(), search.front()) == (None, [])
@@ -94,7 +94,7 @@ def test_if_all_fail_others_are_drawn() -> None:
     assert len(search.parents) == 3
 
 
-def test_what_mutation_and_crossover_do_not_find_is_drawn() -> None:
+def test_missing_children_are_sampled_at_random() -> None:
     """One parent has no child by crossover that is not itself."""
     options = {"preset": "spos", "population": 5, "parents": 1, "mutations": 0, "crossovers": 20, "generations": 2}
     history = run(made("evolution", options))
@@ -113,14 +113,14 @@ def test_a_cost_may_be_the_objective() -> None:
 # several objectives
 
 
-def test_the_fittest_are_of_the_first_front_and_lie_apart() -> None:
+def test_fittest_are_sorted_by_front_and_crowding() -> None:
     points = [(2.0, 2.0), (0.0, 4.0), (1.9, 2.1), (4.0, 0.0), (5.0, 5.0)]
     batch = create("random", PLAIN, {"batch": 5}).ask()
     scored = [ScoredCandidate(one, {}, point) for one, point in zip(batch, points, strict=True)]
     assert [points.index(one.values) for one in fittest(scored, len(scored))] == [1, 3, 0, 2, 4]
 
 
-def test_nsga2_keeps_as_many_as_its_population() -> None:
+def test_nsga2_keeps_population_size_and_front() -> None:
     search = made("nsga2", {"population": 8, "generations": 4, "objectives": ["accuracy:max", "params:min"]}, BOUND)
     run(search, failing=0.2)
     assert len(search.population) == 8
@@ -147,7 +147,7 @@ def test_halving_promotes_the_best_third_with_three_times_the_budget() -> None:
     assert history[-1][0][0].budget == 1.0 == budget(3, 4, 3)
 
 
-def test_failures_do_not_go_on() -> None:
+def test_failed_candidates_are_not_promoted() -> None:
     search = made("successive_halving", {"population": 9, "rungs": 3})
     generation(search, [None] * 7 + [0.5, 0.6])
     assert [one.budget for one in search.ask()] == [pytest.approx(1 / 3)] * 2
@@ -156,7 +156,7 @@ def test_failures_do_not_go_on() -> None:
     assert search.best().budget == pytest.approx(1 / 9)
 
 
-def test_the_brackets_of_hyperband() -> None:
+def test_halving_brackets_equal_published_hyperband_table() -> None:
     """Li et al. 2018, table 1, for R = 81 and eta = 3."""
     history = run(made("successive_halving", {"population": 81, "rungs": 5, "brackets": True}))
     sizes = [(len(told), round(81 * told[0][0].budget)) for told in history]
@@ -175,7 +175,7 @@ def test_the_brackets_of_hyperband() -> None:
 
 
 @pytest.mark.parametrize("value", [nan, inf, -inf])
-def test_what_is_no_number_failed(value: float) -> None:
+def test_non_finite_score_counts_as_failure(value: float) -> None:
     search = made("random", {"batch": 2})
     one, other = search.ask()
     search.tell([(one, {"accuracy": value}), (other, {"accuracy": 0.1})])
@@ -192,7 +192,7 @@ def test_scores_must_have_the_objectives() -> None:
     assert search.best() == one
 
 
-def test_all_of_a_batch_is_told_and_nothing_else() -> None:
+def test_tell_requires_exactly_the_asked_batch() -> None:
     search = made("random", {"batch": 3})
     batch = search.ask()
     for told in ([], batch[:2], [*batch, batch[0]], create("random", PLAIN, {"batch": 4}).ask()):
@@ -204,12 +204,12 @@ def test_all_of_a_batch_is_told_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("text", ["accuracy", "accuracy:most", ":max", ""])
-def test_what_is_no_objective(text: str) -> None:
+def test_rejects_malformed_objective(text: str) -> None:
     with pytest.raises(ArchError, match=r"A2501"):
         objective(text)
 
 
-def test_objectives_are_different() -> None:
+def test_rejects_empty_or_duplicate_objectives() -> None:
     for texts in ([], ["macs:min", "macs:max"]):
         with pytest.raises(ArchError, match=r"A2501.*different"):
             create("nsga2", PLAIN, {"objectives": texts})
@@ -227,7 +227,7 @@ def test_objectives_are_different() -> None:
         ("successive_halving", {"population": 8, "rungs": 3}, "must be 9 or more"),
     ],
 )
-def test_options_that_cannot_be(name: str, options: dict[str, Any], said: str) -> None:
+def test_rejects_invalid_strategy_options(name: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(ArchError, match="A1109") as caught:
         create(name, PLAIN, options)
     assert f"strategy `{name}`: " in str(caught.value)
@@ -241,14 +241,14 @@ def draws_by_hand(count: int, size: int, repetition: bool) -> list[float]:
 
 
 @pytest.mark.parametrize(("count", "size", "repetition"), [(5, 3, True), (5, 3, False), (4, 1, True), (3, 3, False)])
-def test_one_number_is_a_tournament(count: int, size: int, repetition: bool) -> None:
+def test_winner_distribution_equals_simulated_tournament(count: int, size: int, repetition: bool) -> None:
     up_to = list(winner_distribution(count, size, repetition))
     each = [b - a for a, b in pairwise([0.0, *up_to])]
     assert each == pytest.approx(draws_by_hand(count, size, repetition))
     assert up_to[-1] == 1.0
 
 
-def test_equal_parents_win_as_often() -> None:
+def test_equal_parents_win_equally_often() -> None:
     rng = random.Random(0)
     counts: Counter[int] = Counter()
     batch = create("random", PLAIN, {"batch": 5}).ask()

@@ -22,7 +22,7 @@ FILE = ["blocks.0.0.weight", "blocks.11.0.weight", "blocks.0.1.scale", "blocks.0
 FILE += ["head.weight", "same"]
 
 
-def test_patterns_name_what_they_are_about() -> None:
+def test_patterns_map_weight_names() -> None:
     names = parse(MAP.replace('blocks.*.1.*"', 'blocks.*.1.scale"').replace('norm.*" ', 'norm.scale" '), "map.toml")
     assert names.of(FILE) == {
         "layer0.conv.weight": "blocks.0.0.weight",
@@ -36,14 +36,14 @@ def test_patterns_name_what_they_are_about() -> None:
     assert "linear.weight" not in names.of([*FILE, "linear.weight"])
 
 
-def test_a_pair_may_give_one_weight_to_two() -> None:
+def test_one_source_weight_may_fill_two_targets() -> None:
     names = parse('[["a", "table"], ["b", "table"], ["", "x"]]', "map.json")
     assert names.of(["table", "x"]) == {"a": "table", "b": "table"}
     assert parse('{"a": "table", "": ["x"]}', "map.json").of(["table", "x"]) == {"a": "table"}
 
 
 @pytest.mark.parametrize("text", ["a.b.c", "a..c", "a.b.b.c", "a.b.c.d.c"])
-def test_what_is_captured_fills_the_pattern_again(text: str) -> None:
+def test_captured_stars_refill_pattern(text: str) -> None:
     for pattern in ("a.*.c", "*", "a*", "*.*.*", "a.*c", "*b*"):
         pieces = capture_stars(pattern, text)
         assert pieces is None or fill_stars(pattern, pieces) == text
@@ -66,19 +66,19 @@ def test_what_is_captured_fills_the_pattern_again(text: str) -> None:
         ("[" * 100_000, "m.json", "A2220.*not JSON"),
     ],
 )
-def test_maps_that_are_refused(text: str, name: str, said: str) -> None:
+def test_rejects_invalid_weight_map(text: str, name: str, said: str) -> None:
     with pytest.raises(ArchError, match=said):
         parse(text, name).of(FILE)
 
 
-def test_a_map_that_cannot_be_read(tmp_path: Path) -> None:
+def test_rejects_unreadable_weight_map(tmp_path: Path) -> None:
     with pytest.raises(ArchError, match=r"A2220.*cannot read the map"):
         read(tmp_path / "none.toml")
     (tmp_path / "map.json").write_text(json.dumps({"a": "b"}))
     assert read(tmp_path / "map.json").of(["b"]) == {"a": "b"}
 
 
-def test_everything_that_does_not_fit_is_said_at_once() -> None:
+def test_all_weight_mismatches_are_reported_together() -> None:
     names = parse('"a" = "x"\n"new*" = ""', "map.toml")
     given = {"a": (2,), "y": (3,)}
     problems = RenamedWeights("file", names, names.of(["x", "y"])).mismatches(

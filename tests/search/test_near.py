@@ -1,4 +1,4 @@
-"""Architectures that use what they may cost: all of these, and no others."""
+"""Restricting a space to architectures whose cost comes close to a bound."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("bound", "part", "least"), [(0.5, 0.9, 0.9), (0.8, 0.5, 0.5), (0.1, 0.9, 0.8)])
-def test_all_that_come_near_a_bound_are_left_and_no_others(bound: float, part: float, least: float) -> None:
+def test_restricted_space_equals_architectures_near_bound(bound: float, part: float, least: float) -> None:
     """Where a hundred do not, those of a tenth less."""
     limit = int(MOST["macs"] * bound)
     wanted = np.sum((EACH["macs"] <= limit) & (EACH["macs"] >= least * limit))
@@ -44,37 +44,37 @@ def test_all_that_come_near_a_bound_are_left_and_no_others(bound: float, part: f
     assert wanted >= module.MIN_ARCHITECTURES
 
 
-def test_what_a_page_says_of_a_space() -> None:
+def test_documented_share_near_bound_is_correct() -> None:
     whole = archir.load(f"{Path(__file__).parents[2]}/examples/shrink/cifar.arch:space")
     near_half, half = (whole.where(f"macs <= 0.5x{more}").count()[0] for more in (" and macs >= 0.45x", ""))
     assert round(100 * near_half / half) == 7
 
 
-def test_a_bound_that_others_make_needless_is_not_used() -> None:
+def test_slack_bound_is_ignored() -> None:
     assert used(restrict(SPACE, "macs <= 0.5x and params < 1M", 0.9)) >= 0.45
     assert used(restrict(SPACE, "params < 0.5x and macs <= 1x", 0.9), "params") >= 0.449
 
 
-def test_without_a_part_and_where_nothing_adds_up_bounds_are_kept_alone() -> None:
+def test_bounds_without_fraction_or_additivity_stay_unchanged() -> None:
     everything = SPACE.where("macs <= 0.5x").count()
     assert restrict(SPACE, "macs <= 0.5x", 0).count() == everything
     assert restrict(SPACE, "macs >= 0.5x", 0.9).count() == SPACE.where("macs >= 0.5x").count()
     assert used(restrict(SPACE, "macs <= 0.5x and peak_bytes <= 0.9x", 0.9)) < 0.3
 
 
-def test_what_cannot_be_counted_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncountable_space_is_restricted_by_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archir.costs.account.Account.is_countable", lambda account, ranges: False)
     assert used(restrict(SPACE, "macs <= 0.5x", 0.9)) >= 0.45
     assert used(restrict(SPACE, "macs <= 0.5x and macs >= 0.1x", 1.0)) >= 0.4
 
 
-def test_a_part_of_no_bound_is_a_mistake() -> None:
+def test_rejects_budget_fraction_without_bound() -> None:
     with pytest.raises(
         ArchError, match=r"A1109.*`min_budget_fraction` is a fraction of a bound in `where`, which is missing"
     ):
         parse_settings(CostBounds, {"min_budget_fraction": 0.9})
 
 
-def test_bounds_that_nothing_keeps_are_refused() -> None:
+def test_rejects_unsatisfiable_bound() -> None:
     with pytest.raises(ArchError, match=r"A1603.*no architecture has macs <= 10"):
         restrict(SPACE, "macs <= 10", 0.9)

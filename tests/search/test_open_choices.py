@@ -1,4 +1,4 @@
-"""What patterns open, and what an architecture and labels say of the rest."""
+"""Choices opened by patterns, and choices fixed by an architecture and labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ net three() {
 """)
 
 
-def test_the_rest_is_as_an_architecture_and_labels_say() -> None:
+def test_labels_override_architecture_for_fixed_choices() -> None:
     found = fix_choices(SPACE, ["last"], {"a": 2}, {"a": 1, "b": 5, "last": 2})
     assert found.fixed_outcomes == {"a": 1, "b": 1}, "labels count more than an architecture"
     assert [choice.path for choice in found.space.choices] == ["last"]
@@ -32,13 +32,13 @@ def test_a_label_may_be_an_extreme(label: Any, outcome: int) -> None:
     assert fix_choices(SPACE, ["b", "last"], {"a": label}, None).fixed_outcomes == {"a": outcome}
 
 
-def test_where_all_is_open_nothing_is_made() -> None:
+def test_opening_all_choices_keeps_space() -> None:
     found = fix_choices(SPACE, ["*"], {"a": 2}, {"b": 5})
     assert found.fixed_outcomes == {}
     assert found.space is SPACE
 
 
-def test_where_nothing_is_said_to_be_open_labels_close_what_they_name() -> None:
+def test_without_open_pattern_labels_fix_named_choices() -> None:
     found = fix_choices(SPACE, None, {"a": 2}, {"b": 5})
     assert found.fixed_outcomes == {"a": 1}, "what they do not name stays open, whatever an architecture says"
     assert [choice.path for choice in found.space.choices] == ["b", "last"]
@@ -46,7 +46,7 @@ def test_where_nothing_is_said_to_be_open_labels_close_what_they_name() -> None:
     assert fix_choices(SPACE, None, {}, {"b": 5}).space is SPACE
 
 
-def test_a_label_that_is_not_there_is_told_those_that_are() -> None:
+def test_unknown_label_is_rejected_with_alternatives() -> None:
     words = archir.loads(
         "net n() {\n input x: f32[3]\n output y = x |> choose op { relu: relu, gelu: gelu, skip: identity }\n}"
     )
@@ -70,14 +70,14 @@ def test_a_label_that_is_not_there_is_told_those_that_are() -> None:
         ({}, None, r"A2208.*`a`, `b` of"),
     ],
 )
-def test_what_is_said_of_the_rest_must_be_right_and_enough(
+def test_rejects_wrong_or_missing_labels_for_fixed_choices(
     labels: dict[str, Any], architecture: dict[str, Any] | None, message: str
 ) -> None:
     with pytest.raises(ArchError, match=message):
         fix_choices(SPACE, ["last"], labels, architecture)
 
 
-def test_labels_and_an_architecture_say_one() -> None:
+def test_fixed_architecture_combines_labels_and_architecture() -> None:
     assert dict(fixed_architecture(SPACE, {"*": "largest", "a": 1}, None)) == {"a": 1, "b": 5, "last": 2}
     assert dict(fixed_architecture(SPACE, {"b": 4}, {"a": 1, "b": 5, "last": 2})) == {"a": 1, "b": 4, "last": 2}
     with pytest.raises(ArchError, match=r"(?s)A2208.*`a`, `last` of.*hint: set `fixed"):

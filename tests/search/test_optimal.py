@@ -1,4 +1,4 @@
-"""The best architectures within bounds: what is proved is what listing all of them says."""
+"""Exact optima and fronts within cost bounds, against brute force."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ KEEPS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
     st.lists(BOUNDS, max_size=3), st.sampled_from(["params", "macs", "peak_bytes", "scores"]), st.booleans(),
     st.integers(1, 4), st.booleans(),
 )  # fmt: skip
-def test_what_is_best_is_what_listing_says(
+def test_optimum_equals_brute_force(
     space: Space, everything: tuple[np.ndarray, dict[str, np.ndarray]], bounds: list[tuple[str, str, float]], cost: str,
     greatest: bool, best: int, held: bool,
 ) -> None:  # fmt: skip
@@ -142,7 +142,7 @@ def test_scores_of_too_many_digits_are_refused(space: Space) -> None:
         archir.optimize(space, maximize=scores)
 
 
-def test_a_conflict_that_time_was_out_for_says_so(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conflict_not_minimized_in_time_says_so(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
     where = "params >= 1500 and macs <= 20000 and kernels <= 90"
     assert archir.optimize(space, "macs", where=where).is_minimal
     monkeypatch.setattr(answers._Optimizing, "_is_feasible", lambda self, bounds: None)
@@ -196,7 +196,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("way", "costs"), WAYS)
-def test_a_front_is_that_of_all(
+def test_exact_front_equals_brute_force(
     space: Space, everything: tuple[np.ndarray, dict[str, np.ndarray]], costs: list[str], way: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -229,7 +229,7 @@ def test_a_front_is_that_of_all(
 
 
 @pytest.mark.parametrize("seed", with_soak(range(20), range(8)))
-def test_a_table_has_the_best_of_all_sums(seed: int) -> None:
+def test_grid_front_equals_brute_force_over_paths(seed: int) -> None:
     """Of networks with several states, whose steps lead anywhere."""
     rng = np.random.default_rng(seed)
     widths, layers = [1, *rng.integers(1, 4, 4).tolist(), 1], []
@@ -261,7 +261,7 @@ def test_a_table_has_the_best_of_all_sums(seed: int) -> None:
                 assert next(r for r, (c, *_) in zip(rows, paths, strict=True) if c == tuple(codes)) == tuple(sums)
 
 
-def test_tables_are_not_made_of_what_does_not_fit_into_64_bits() -> None:
+def test_grid_is_not_used_beyond_64_bits() -> None:
     """Signed sums may span more than any of them is."""
     layers = []
     for _ in range(4):
@@ -272,7 +272,7 @@ def test_tables_are_not_made_of_what_does_not_fit_into_64_bits() -> None:
 
 
 @pytest.mark.soak
-def test_a_thousand_points_of_llama() -> None:
+def test_llama_front_points_are_optimal() -> None:
     """Exact: the best within the costs of a point is the point."""
     space = archir.load(EXAMPLES / "llama" / "llama3.arch")
     scores, rng = _scores(space, 1, 10**9), np.random.default_rng(2)
@@ -287,7 +287,7 @@ def test_a_thousand_points_of_llama() -> None:
         assert archir.optimize(space, maximize=scores, where=where).values == (value,)
 
 
-def test_what_is_fixed_stays(space: Space) -> None:
+def test_optimum_keeps_fixed_choices(space: Space) -> None:
     answer = archir.optimize(space, "params", fixed={"width": 12})
     assert answer.best["width"] == 12
     with pytest.raises(ArchError, match=r"(?s)A3303.*`widht`.*`width`"):
@@ -307,7 +307,7 @@ def instance(rng: np.random.Generator, layers: int, outcomes: int, rooms: int, s
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_random_costs_under_several_bounds(seed: int) -> None:
+def test_best_paths_under_several_bounds_equal_brute_force(seed: int) -> None:
     rng = np.random.default_rng(seed)
     network = instance(rng, 6, 4, 3)
     limits = rng.integers(100, 350, 3).tolist()
@@ -326,7 +326,7 @@ def test_random_costs_under_several_bounds(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_sums_that_nearly_fill_64_bits_are_proved_as_others(seed: int) -> None:
+def test_optimum_is_exact_near_64_bit_limit(seed: int) -> None:
     """A bound that only the least keeps drives multipliers up, until products would wrap around."""
     rng = np.random.default_rng(seed)
     network = instance(rng, 6, 4, 2, 30)
@@ -350,7 +350,7 @@ def test_sums_that_nearly_fill_64_bits_are_proved_as_others(seed: int) -> None:
     assert answer.dual_bound.bound == exact - room
 
 
-def test_what_cannot_be_is_proved_without_an_objective() -> None:
+def test_infeasible_bounds_are_proved() -> None:
     """Twenty layers of seven, whose bounds nearly have an answer: along the objective, too many paths are alike."""
     rng = np.random.default_rng(554)
     layers = []
@@ -364,7 +364,7 @@ def test_what_cannot_be_is_proved_without_an_objective() -> None:
     assert answer.value is None
 
 
-def test_out_of_time_says_how_far_it_is() -> None:
+def test_late_optimum_reports_valid_bound() -> None:
     rng = np.random.default_rng(1)
     network = instance(rng, 40, 20, 3, 10**6)
     limits = [8 * 10**6] * 3
@@ -375,7 +375,7 @@ def test_out_of_time_says_how_far_it_is() -> None:
     assert cut.value is None or cut.value >= exact.value
 
 
-def test_the_command_says_what_is_proved(tmp_path: Path) -> None:
+def test_optimize_command_reports_proved_optimum(tmp_path: Path) -> None:
     file = tmp_path / "small.arch"
     file.write_text(SPACE)
     run = CliRunner().invoke
@@ -402,7 +402,7 @@ def test_the_command_says_what_is_proved(tmp_path: Path) -> None:
     assert run(main, ["optimize", str(file)]).exit_code == 2
 
 
-def test_beginnings_that_used_as_much_of_every_room_are_compared() -> None:
+def test_path_listing_prunes_prefixes_with_equal_usage() -> None:
     """2**24 paths, but few ways to use the room; the best two of each go on."""
     network = instance(np.random.default_rng(0), 24, 2, 1, 2)
     found = listing.list_paths(network, [12], [1, 0], 24, count=2, max_width=2_000)
@@ -410,7 +410,7 @@ def test_beginnings_that_used_as_much_of_every_room_are_compared() -> None:
     assert found.totals[:, 0].tolist()[0] == optimum(network, [12]).value
 
 
-def test_no_path_is_below_the_least() -> None:
+def test_no_path_is_below_minimum() -> None:
     network = instance(np.random.default_rng(0), 4, 3, 1)
     low = network.column_ranges[0][0]
     for cutoff in (low - 2, low - 1):

@@ -141,12 +141,12 @@ def checked(seed: int, most: int = 4) -> int:
 
 
 @pytest.mark.parametrize("seed", with_soak(range(SETS), range(7)))
-def test_answers_are_those_of_the_list(seed: int) -> None:
+def test_optimum_or_conflict_equals_brute_force(seed: int) -> None:
     checked(seed)
 
 
 @pytest.mark.soak
-def test_contradictions_are_the_smallest() -> None:
+def test_conflicts_are_minimal() -> None:
     """Fifty of two bounds and more: each bound left out, there are architectures."""
     sizes = []
     for seed in range(10_000, 12_000):

@@ -26,7 +26,7 @@ def dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 
 @given(points())
-def test_fronts_and_ranks_are_those_of_the_definition(given: Points) -> None:
+def test_fronts_and_ranks_equal_definition(given: Points) -> None:
     free = [p for p in given if not any(dominates(q, p) for q in given)]
     assert front_indices(given) == [given.index(p) for p in sorted(set(free))]
     left, rank = set(given), dict(zip(given, front_ranks(given), strict=True))
@@ -46,21 +46,21 @@ def test_hypervolume_is_the_number_of_unit_cells(given: Points) -> None:
     assert hypervolume(given, reference) == dominated
 
 
-def test_hypervolume_of_two_boxes() -> None:
+def test_hypervolume_equals_known_values() -> None:
     assert hypervolume([(0.0, 2.0), (1.0, 1.0), (2.0, 2.0)], (3.0, 3.0)) == 3 + 2
     assert hypervolume([], (1.0,)) == 0
     assert hypervolume([(3.0, 0.0)], (3.0, 3.0)) == 0  # nothing of it is within the reference
 
 
 @pytest.mark.parametrize("objectives", [1, 2, 3, 4])
-def test_of_no_points_there_is_no_front_and_of_equal_ones_the_first(objectives: int) -> None:
+def test_front_of_no_points_is_empty_and_of_equal_points_the_first(objectives: int) -> None:
     nothing: Values = []
     assert (front_indices(nothing), front_ranks(nothing)) == ([], [])
     same = [(1.0,) * objectives] * 3
     assert (front_indices(same), front_ranks(same)) == ([0], [0, 0, 0])
 
 
-def test_what_is_infinitely_bad_may_still_be_best_in_something() -> None:
+def test_point_with_infinite_value_may_be_on_front() -> None:
     assert front_ranks([(inf, 1.0), (inf, 0.0), (1.0, inf)]) == [1, 0, 0]
 
 

@@ -57,7 +57,7 @@ def operators(space: Space, count: int, draw: str) -> list[int]:
     return [found[name] for name in OPERATORS]
 
 
-def test_operators_first(block: Space) -> None:
+def test_hierarchical_sampling_is_uniform_over_operators(block: Space) -> None:
     """Uniform over operators, where uniform over candidates is 6 : 48 : 16 (section 3.4)."""
     assert block.size == 6 + 48 + 16
     count = 2_000
@@ -96,7 +96,7 @@ def test_the_sandwich_has_the_true_largest_and_smallest(block: Space, by: str) -
         assert bottom["operator"] == top["operator"]
 
 
-def test_largest_and_smallest_of_a_large_space(trionet: Space) -> None:
+def test_largest_and_smallest_equal_cost_extremes(trionet: Space) -> None:
     least, greatest = trionet.account.extremes("macs")
     costs = trionet.cost([smallest(trionet), largest(trionet)], ["macs"])["macs"].tolist()
     assert costs == [least.value, greatest.value]
@@ -105,13 +105,13 @@ def test_largest_and_smallest_of_a_large_space(trionet: Space) -> None:
     assert set(heads.values()) == {8}  # heads cost nothing: of equals, the last is taken, and the first in the smallest
 
 
-def test_fair_steps_have_each_alternative_as_often(block: Space) -> None:
+def test_fair_step_uses_each_alternative_equally_often(block: Space) -> None:
     paths = fair(block, random.Random(0))
     assert len(paths) == 6  # the least common multiple of 3 and 2
     assert set(Counter(path["operator"] for path in paths).values()) == {2}
 
 
-def test_constraints_hold(tmp_path: Path) -> None:
+def test_paths_satisfy_constraints(tmp_path: Path) -> None:
     space = archir.loads("""
         net bounded() {
             input x: f32[4, 8, 8]
@@ -131,6 +131,6 @@ def test_constraints_hold(tmp_path: Path) -> None:
     assert complete(space, made, rng) in everything
 
 
-def test_a_step_is_a_function_of_its_generator(trionet: Space) -> None:
+def test_paths_are_deterministic_for_a_seed(trionet: Space) -> None:
     for draw in (single, sandwich, fair):
         assert draw(trionet, random.Random(7)) == draw(trionet, random.Random(7))  # type: ignore[operator]

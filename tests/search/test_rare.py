@@ -1,4 +1,4 @@
-"""What is rare is possible: exact integers say what can be drawn, and nothing stands in for what was asked for."""
+"""Rare alternatives: exact integer weights keep them possible in sampling, completion and evolution."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ways(architectures: object) -> Counter[str]:
     return Counter(one["way"] for one in architectures)  # type: ignore[attr-defined]
 
 
-def test_choices_and_fair_paths_take_what_is_rare(space: Space) -> None:
+def test_samplers_by_choices_find_rare_alternative(space: Space) -> None:
     assert space.size == 7**20 + 1
     rng = random.Random(0)
     assert 200 < ways(space.sample(rng, "choices") for _ in range(500))["skip"] < 300
@@ -62,7 +62,7 @@ def test_choices_and_fair_paths_take_what_is_rare(space: Space) -> None:
         assert ways(fair(space, rng)) == {"skip": 7, "deep": 7}
 
 
-def test_what_was_asked_for_is_what_there_is(space: Space) -> None:
+def test_completed_rare_architecture_stays_unchanged(space: Space) -> None:
     rng = random.Random(0)
     skip = space.architecture({"way": "skip"})
     assert space.decode(space.complete_codes(skip.outcomes, rng)) == skip
@@ -74,7 +74,7 @@ def test_what_was_asked_for_is_what_there_is(space: Space) -> None:
     assert opened.completed(skip) == opened.restricted(skip) == skip
 
 
-def test_evolution_goes_to_what_is_rare_and_back(space: Space) -> None:
+def test_mutation_reaches_and_leaves_rare_architecture(space: Space) -> None:
     rng = random.Random(0)
     skip = space.architecture({"way": "skip"})
     deep = space.mutate(skip, rng)
@@ -87,7 +87,7 @@ def test_evolution_goes_to_what_is_rare_and_back(space: Space) -> None:
     assert skip in {variation.crossover(space, deep, skip, rng) for _ in range(50)}
 
 
-def test_weights_are_inherited_from_what_was_asked_for(space: Space) -> None:
+def test_rare_architecture_inherits_supernet_weights(space: Space) -> None:
     model = SuperNetwork(space.graph, torch.Generator().manual_seed(0))
     skip = space.architecture({"way": "skip"})
     own = SupernetRecord.of(fix_choices(space, ["*"], {}, None), model.graph, "heads").to_supernet(model.graph, skip)
@@ -96,7 +96,7 @@ def test_weights_are_inherited_from_what_was_asked_for(space: Space) -> None:
     torch.testing.assert_close(extract(model, own)(images), model(images, skip), rtol=0, atol=0)
 
 
-def test_what_there_is_not_is_refused() -> None:
+def test_rejects_outcomes_that_break_constraints_or_lack_choices() -> None:
     space = archir.loads("""
         net small() { input x: f32[4, 6, 6]
             a = choose a(1, 2)
@@ -155,7 +155,7 @@ def near(weights: list[int]) -> st.SearchStrategy[int]:
 
 
 @given(st.data())
-def test_draws_are_exact(data: st.DataObject) -> None:
+def test_samples_equal_exact_fractions(data: st.DataObject) -> None:
     weights = data.draw(WEIGHTS)
     point = data.draw(near(weights))
     distribution = Distribution.of(*weights)
@@ -169,7 +169,7 @@ def test_draws_are_exact(data: st.DataObject) -> None:
         assert any(abs(Fraction(point, 2 ** (12 * 53)) - end) <= Fraction(1, 2 ** (12 * 53)) for end in ends)
 
 
-def test_draws_at_once_are_draws_one_by_one() -> None:
+def test_batched_samples_equal_single_samples() -> None:
     distribution = Distribution.of(3, 0, 10**16, 1, 7)
     numbers = np.random.default_rng(0).random(1000)
 
@@ -185,7 +185,7 @@ def test_draws_at_once_are_draws_one_by_one() -> None:
     assert distribution.sample_many(1000, Given()).tolist() == alone  # type: ignore[arg-type]
 
 
-def test_frequencies() -> None:
+def test_sample_frequencies_match_weights() -> None:
     distribution = Distribution.of(0, 1, 2, 0, 5)
     counts = np.bincount(distribution.sample_many(80_000, np.random.default_rng(0)), minlength=5)
     assert np.abs(counts - np.array([0, 10_000, 20_000, 0, 50_000])).max() < 700

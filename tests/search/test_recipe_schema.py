@@ -39,7 +39,7 @@ def schema(written: tuple[Path, str]) -> dict[str, Any]:
     return found
 
 
-def test_it_is_a_schema_of_draft_7(schema: dict[str, Any]) -> None:
+def test_schema_is_valid_draft_7(schema: dict[str, Any]) -> None:
     Draft7Validator.check_schema(schema)
     assert len(RECIPES) > 20
     words = {key for one in parts(schema) for key in one}
@@ -51,7 +51,7 @@ def test_it_is_a_schema_of_draft_7(schema: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: "-".join(path.parts[-2:]))
-def test_recipes_that_there_are_fit(schema: dict[str, Any], path: Path) -> None:
+def test_existing_recipes_validate(schema: dict[str, Any], path: Path) -> None:
     assert mistakes(schema, path.read_text()) == []
 
 
@@ -99,12 +99,12 @@ weights = { kind = "sgd", betas = [0.9, 0.999] }
         ("[0.2, 1.0]", "[0.2]", "phase.2.augment"),
     ],
 )
-def test_mistakes_are_found_where_they_are(schema: dict[str, Any], right: str, wrong: str, place: str) -> None:
+def test_schema_locates_mistakes(schema: dict[str, Any], right: str, wrong: str, place: str) -> None:
     assert mistakes(schema, RECIPE) == []
     assert place in mistakes(schema, RECIPE.replace(right, wrong, 1))
 
 
-def test_all_that_there_is_is_known(schema: dict[str, Any]) -> None:
+def test_schema_knows_every_strategy_and_objective_option(schema: dict[str, Any]) -> None:
     kinds = backends.get("torch").recipe_kinds()
     for name, options in kinds["strategy"].items():
         for option in options.model_fields:
@@ -127,7 +127,7 @@ def test_settings_are_explained(schema: dict[str, Any]) -> None:
     )
 
 
-def test_strategies_of_plugins_are_in_it(tmp_path: Path, schema: dict[str, Any]) -> None:
+def test_schema_includes_plugin_strategies(tmp_path: Path, schema: dict[str, Any]) -> None:
     (tmp_path / "own_search.py").write_text(PLUGIN)
     with forgotten(tmp_path):
         loading.load("own_search", [tmp_path])
@@ -161,7 +161,7 @@ def own(job, options):
 """
 
 
-def test_the_command_writes_it(written: tuple[Path, str], schema: dict[str, Any]) -> None:
+def test_grammar_command_writes_recipe_schema(written: tuple[Path, str], schema: dict[str, Any]) -> None:
     path, said = written
     assert said == f"wrote {path}: {len(schema['definitions'])} definitions\n"
     refused = CliRunner().invoke(main, ["grammar", "--to", "recipe-schema", "space.arch"])

@@ -1,4 +1,4 @@
-"""Tables of results: whose row is whose, what is averaged, what is missing, and what is refused."""
+"""Tables of results: mapping rows to architectures, averaging, missing rows and rejected files."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_every_architecture_has_its_own_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_forms_are_read_alike(form: str, tmp_path: Path) -> None:
+def test_csv_and_parquet_tables_equal_npz_table(form: str, tmp_path: Path) -> None:
     whole, flat = table(tmp_path), {}
     for name, array in arrays().items():
         if name != "unrelated":
@@ -102,7 +102,7 @@ def test_forms_are_read_alike(form: str, tmp_path: Path) -> None:
     assert all(found(one) == whole(one) for one in SPACE.enumerate())
 
 
-def test_rows_that_are_meant(tmp_path: Path) -> None:
+def test_row_filter_selects_rows(tmp_path: Path) -> None:
     rows = arrays()["ms"]
     found = table(tmp_path, f'{MAPPING}\n[rows]\n"ms" = {rows[5]}\n')
     assert len(found) == 1
@@ -112,7 +112,7 @@ def test_rows_that_are_meant(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
-def test_every_strategy_is_told_by_a_table(name: str, tmp_path: Path) -> None:
+def test_every_strategy_runs_on_result_table(name: str, tmp_path: Path) -> None:
     found = table(tmp_path)
     search = archir.strategy(name, SPACE, OPTIONS[name], seed=1)
     tried = 0
@@ -126,7 +126,7 @@ def test_every_strategy_is_told_by_a_table(name: str, tmp_path: Path) -> None:
     assert score(best)  # a candidate as any other
 
 
-def test_what_is_missing_fails_alone(tmp_path: Path) -> None:
+def test_missing_rows_count_as_failures(tmp_path: Path) -> None:
     given = arrays()
     keep = given["two"] != "0,1"
     found = table(tmp_path, **{name: one[keep] for name, one in given.items() if name != "unrelated"})

@@ -1,4 +1,4 @@
-"""The schema of a space's architectures: what it takes can be loaded, and nothing else."""
+"""The JSON Schema of a space's architectures accepts exactly the files that can be loaded."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def loads(space: Space, file: dict[str, Any]) -> bool:
     return True
 
 
-def test_it_takes_what_can_be_loaded_and_nothing_else(space: Space) -> None:
+def test_schema_accepts_exactly_loadable_files(space: Space) -> None:
     validator = Draft202012Validator(architecture_schema.architecture_schema(space))
     validator.check_schema(validator.schema)
     taken = {json.dumps(file): validator.is_valid(file) for file in files(space)}
@@ -89,7 +89,7 @@ def test_it_takes_what_can_be_loaded_and_nothing_else(space: Space) -> None:
     assert sum(taken.values()) == space.satisfying
 
 
-def test_it_takes_what_sample_writes(space: Space) -> None:
+def test_schema_accepts_sampled_and_rejects_altered_files(space: Space) -> None:
     validator = Draft202012Validator(architecture_schema.architecture_schema(space))
     wrong: dict[str, Any]
     for seed in range(5):
@@ -103,7 +103,7 @@ def test_it_takes_what_sample_writes(space: Space) -> None:
 @pytest.mark.parametrize(
     "name", ["nas_bench_201/nas_bench_201.arch", "trionet/trionet.arch", "glit/glit.arch", "darts/darts.arch:darts"]
 )
-def test_architectures_of_published_spaces(name: str) -> None:
+def test_schema_accepts_samples_of_published_spaces(name: str) -> None:
     space = archir.load(EXAMPLES / name)
     validator = Draft202012Validator(architecture_schema.architecture_schema(space))
     for seed in range(20):
@@ -113,7 +113,7 @@ def test_architectures_of_published_spaces(name: str) -> None:
         assert not validator.is_valid(file)
 
 
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grammar_command_writes_architecture_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("space.arch").write_text(SPACES["plain"])
     command = ["grammar", "--to", "json-schema", "space.arch"]
@@ -126,7 +126,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert "--to json-schema needs a FILE" in refused.output
 
 
-def test_a_schema_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_schema_with_too_many_alternatives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(architecture_schema, "MAX_LABELS", 3)
     with pytest.raises(ArchError, match=r"A1602.*more than 3 alternatives"):
         architecture_schema.architecture_schema(archir.loads(SPACES["plain"]))

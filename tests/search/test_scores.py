@@ -1,4 +1,4 @@
-"""Scores that add up: as files, of alternatives one by one, fitted to trials, of architecture parameters."""
+"""Additive scores: files, replacement scores, fitted models, and scores from architecture parameters and costs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def additive(space: Space, pairs: bool = False) -> Scores:
     return Scores(space.name, tuple(terms), Fraction(1, 8), {"by": "hand"})
 
 
-def test_files_hold_what_was_written(space: Space, tmp_path: Path) -> None:
+def test_scores_survive_file_round_trip(space: Space, tmp_path: Path) -> None:
     given = additive(space)
     given.write(tmp_path / "scores.json", space)
     found = read(tmp_path / "scores.json", space)
@@ -65,7 +65,7 @@ def test_files_hold_what_was_written(space: Space, tmp_path: Path) -> None:
     assert any("a, b" in key or "0, 1" in key for term in written["terms"] for key in term["values"])
 
 
-def test_pairs_count_where_both_are_there(space: Space, tmp_path: Path) -> None:
+def test_pair_terms_count_when_both_choices_are_active(space: Space, tmp_path: Path) -> None:
     given = additive(space, pairs=True)
     for architecture in space.enumerate():
         outcomes = architecture.outcomes
@@ -80,7 +80,7 @@ def test_pairs_count_where_both_are_there(space: Space, tmp_path: Path) -> None:
     assert abs(found(architecture) - given(architecture)) < Fraction(1, 10**12)
 
 
-def test_replaced_one_by_one_additive_scores_are_found_again(space: Space) -> None:
+def test_replacement_scores_recover_additive_scores(space: Space) -> None:
     """Up to what an alternative's inner choices start with, which counts with the alternative."""
     truth = additive(space)
     asked: list[Architecture] = []
@@ -97,7 +97,7 @@ def test_replaced_one_by_one_additive_scores_are_found_again(space: Space) -> No
     assert len(asked) <= 1 + sum(choice.outcome_count for choice in space.choices)
 
 
-def test_replacements_differ_in_one_choice_and_what_it_turns_on(space: Space) -> None:
+def test_replacements_change_one_choice_and_its_nested_choices(space: Space) -> None:
     for one in replacements(space, space.sample(1)):
         before, after = one.reference.outcomes, one.architecture.outcomes
         assert before[one.path] != after[one.path] == one.outcome
@@ -105,7 +105,7 @@ def test_replacements_differ_in_one_choice_and_what_it_turns_on(space: Space) ->
         assert all(before[path] == after[path] for path in same)
 
 
-def test_models_fit_what_adds_up(space: Space) -> None:
+def test_pairwise_model_fits_pairwise_scores(space: Space) -> None:
     truth = additive(space, pairs=True)
     several = list(space.enumerate())
     scores = [float(truth(one)) for one in several]
@@ -124,7 +124,7 @@ def test_logits_are_log_probabilities() -> None:
     assert -70 < shares[2] < -60
 
 
-def test_of_several_that_are_taken_logits_add_up(space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logits_of_subset_choice_add_up(space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of three inputs: the logarithms of both probabilities."""
     picked = next(choice for choice in space.choices if choice.k == 2)
     run = SimpleNamespace(folder=tmp_path, title="a run", phases=lambda: [SimpleNamespace(name="search")])
@@ -137,7 +137,7 @@ def test_of_several_that_are_taken_logits_add_up(space: Space, tmp_path: Path, m
     assert dict(term.values) == wanted
 
 
-def test_costs_are_scored_by_their_opposite(tmp_path: Path) -> None:
+def test_cost_scores_are_negated_costs(tmp_path: Path) -> None:
     (tmp_path / "tiny.arch").write_text(TEXT)
     path = tmp_path / "scores.json"
     told = ["scores", str(tmp_path / "tiny.arch"), "--cost", 'weight_bytes("int8")', "-o", str(path), "--json"]
@@ -150,7 +150,7 @@ def test_costs_are_scored_by_their_opposite(tmp_path: Path) -> None:
     assert scores(space.decode(largest.codes)) == -largest.value
 
 
-def test_one_source_is_named(tmp_path: Path) -> None:
+def test_scores_command_requires_exactly_one_source(tmp_path: Path) -> None:
     (tmp_path / "tiny.arch").write_text(TEXT)
     told = ["scores", str(tmp_path / "tiny.arch"), "-o", str(tmp_path / "scores.json")]
     assert CliRunner().invoke(main, told).exit_code == 2
@@ -188,7 +188,7 @@ def test_wrong_files_are_refused(space: Space, tmp_path: Path, text: object, sai
 
 
 @pytest.mark.parametrize("rows", [40, 200])
-def test_fits_are_the_same_from_either_system(rows: int) -> None:
+def test_ridge_solution_equals_dual_solution(rows: int) -> None:
     """Of as many equations as rows, or as columns, whichever are fewer."""
     rng = np.random.default_rng(rows)
     x, y = rng.integers(0, 2, (rows, 60)).astype(float), rng.normal(size=rows)

@@ -106,12 +106,12 @@ def space(request: pytest.FixtureRequest) -> Space:
     return PROGRAMS[request.param]
 
 
-def test_sizes(space: Space) -> None:
+def test_space_sizes_equal_brute_force(space: Space) -> None:
     assert space.size == len(brute(space, ("where",)))
     assert space.satisfying == len(brute(space, ("where", "require")))
 
 
-def test_known_sizes() -> None:
+def test_space_sizes_equal_known_values() -> None:
     sizes = {name: (space.size, space.satisfying) for name, space in PROGRAMS.items()}
     assert sizes["conditional"] == (6, 6)
     assert sizes["depth"] == (3 + 9 + 27,) * 2
@@ -121,7 +121,7 @@ def test_known_sizes() -> None:
     assert sizes["cells under conditions"] == (1 + 3 + 3,) * 2
 
 
-def test_enumeration(space: Space) -> None:
+def test_enumeration_equals_brute_force(space: Space) -> None:
     found = [key(one) for one in space.enumerate()]
     assert len(found) == len(set(found))
     assert set(found) == wanted(space)
@@ -154,7 +154,7 @@ def test_sampling_is_uniform(space: Space) -> None:
     assert chi_square(at_once, expected) < limit
 
 
-def test_drawing_choices_uniformly() -> None:
+def test_choices_policy_samples_alternatives_uniformly() -> None:
     space, n = PROGRAMS["conditional"], 6000
     alternatives = {"op": 3, "op.conv.kernel": 3, "op.act.act": 2}
     expected = {}
@@ -169,7 +169,7 @@ def test_drawing_choices_uniformly() -> None:
     assert chi_square(Counter(key(space.sample(rng, "choices")) for _ in range(n)), expected) < bound(len(expected) - 1)
 
 
-def test_mutation(space: Space) -> None:
+def test_mutants_are_valid_architectures(space: Space) -> None:
     allowed = wanted(space)
     rng = random.Random(3)
     architecture = space.sample(rng)
@@ -187,7 +187,7 @@ def test_mutation(space: Space) -> None:
     assert len(seen) > 1
 
 
-def test_a_mutation_changes_one_choice_and_what_hangs_on_it() -> None:
+def test_mutation_changes_exactly_one_choice() -> None:
     space = PROGRAMS["independent"]
     architecture = space.sample(0)
     for seed in range(20):
@@ -195,7 +195,7 @@ def test_a_mutation_changes_one_choice_and_what_hangs_on_it() -> None:
         assert sum(architecture[path] != mutant[path] for path in architecture) == 1
 
 
-def test_neighbors(space: Space) -> None:
+def test_neighbors_are_valid_and_distinct(space: Space) -> None:
     allowed = wanted(space)
     for one in list(space.enumerate())[:20]:
         found = [key(other) for other in space.neighbors(one)]
@@ -204,7 +204,7 @@ def test_neighbors(space: Space) -> None:
         assert set(found) <= allowed
 
 
-def test_codes_and_labels(space: Space) -> None:
+def test_codes_labels_and_json_convert_back(space: Space) -> None:
     for architecture in list(space.enumerate())[:30]:
         row = space.encode(dict(architecture))
         assert tuple(row) == architecture.codes
@@ -213,7 +213,7 @@ def test_codes_and_labels(space: Space) -> None:
         assert space.architecture(written.choices) == architecture
 
 
-def test_seeds_repeat_whatever_the_hash_seed() -> None:
+def test_samples_do_not_depend_on_hash_seed() -> None:
     """That of this process is drawn, unless the environment says it."""
     path = EXAMPLES / "full_attention" / "full_attention.arch"
     program = (
@@ -278,12 +278,12 @@ def test_an_architecture_that_breaks_a_requirement_is_refused() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"choices": []}', '{"archir": 2, "choices": {}}', "[" * 100_000])
-def test_files_that_are_no_architectures(text: str) -> None:
+def test_rejects_malformed_architecture_file(text: str) -> None:
     with pytest.raises(ArchError, match="A1001"):
         read_architecture(text)
 
 
-def test_bounds_are_looked_at_for_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_enumeration_checks_bounds_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     space = net("x = image\nfor i in 0..6 { x = x |> conv(choose w(2, 4)) }\noutput y = x").where("params <= 400")
     looked: list[int] = []
     keeping = Space.bounds_mask
@@ -295,13 +295,13 @@ def test_bounds_are_looked_at_for_many_at_once(monkeypatch: pytest.MonkeyPatch) 
     assert found == [one for one in space.enumerate() if space.within(one)]
 
 
-def test_too_many_to_enumerate() -> None:
+def test_enumeration_rejects_huge_space() -> None:
     space = archir.load(EXAMPLES / "full_attention" / "full_attention.arch")
     with pytest.raises(ArchError, match=r"A1007.*4,747,561,509,943"):
         next(space.enumerate())
 
 
-def test_unsatisfiable_together() -> None:
+def test_rejects_contradictory_requirements() -> None:
     space = net(
         "a = choose a(1, 2)\nb = choose b(1, 2)\nrequire a > b\nrequire b > a\noutput y = image |> conv(a) |> conv(b)"
     )
@@ -319,7 +319,7 @@ def test_architecture_json_is_plain() -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_types_and_costs_of_the_space_hold_for_its_networks(name: str) -> None:
+def test_space_types_equal_types_of_its_networks(name: str) -> None:
     """What is inferred for the whole space, at an architecture, is what is inferred for that architecture alone."""
     from archir.ir.typing import infer
 
@@ -378,7 +378,7 @@ net chosen {
 
 
 @pytest.mark.parametrize(("text", "often"), [(CELLS, 5), (CHOSEN, 4)], ids=["stacked", "chosen"])
-def test_copied_cells_are_what_they_would_be(text: str, often: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replayed_calls_equal_fresh_elaboration(text: str, often: int, monkeypatch: pytest.MonkeyPatch) -> None:
     copies = []
 
     def counting(*arguments: object) -> object:
@@ -394,13 +394,13 @@ def test_copied_cells_are_what_they_would_be(text: str, often: int, monkeypatch:
     assert archir.print_graph(fast) == archir.print_graph(slow)
 
 
-def test_requirements_that_leave_the_same_of_one_choice_both_count() -> None:
+def test_several_requirements_on_one_choice_all_count() -> None:
     others = "\n".join(f"o{i} = choose o{i}(1, 2, 3)\nrequire o{i} <= c" for i in range(3))
     space = net(f"c = choose c(1, 2, 3)\n{others}\noutput y = image |> conv(c + o0 + o1 + o2)")
     assert space.satisfying == len(wanted(space)) == 1 + 8 + 27
 
 
-def test_what_people_hand_over_is_taken_or_said() -> None:
+def test_specialize_and_cost_accept_labels_or_explain() -> None:
     """Labels for an architecture, one architecture for many, a net without choices for its graph."""
     space = archir.loads("net n() {\n input x: f32[4]\n output y = x |> choose op { a: linear(3), b: linear(3) }\n}\n")
     one = space.sample(0)

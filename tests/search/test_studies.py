@@ -1,4 +1,4 @@
-"""Studies: what is done and what is not done again, tests of differences, and the page."""
+"""Studies: resuming, comparisons of strategies, statistical tests, and the report page."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def results(folder: Path) -> Any:
 # searches
 
 
-def test_a_study_compares_what_strategies_find(folder: Path) -> None:
+def test_study_values_equal_best_found_by_strategies(folder: Path) -> None:
     found = done(folder, trials_file=folder / "trials.csv").comparison
     with (folder / "trials.csv").open() as file:
         trials = list(csv.DictReader(file))
@@ -137,7 +137,7 @@ def test_a_study_compares_what_strategies_find(folder: Path) -> None:
     assert found.tasks[0].values[1][2][-1] == table(best.architecture)["accuracy"]
 
 
-def test_what_is_done_is_not_done_again(folder: Path) -> None:
+def test_finished_searches_are_not_repeated(folder: Path) -> None:
     counts: list[tuple[int, int]] = []
 
     def note(one: int, all_: int) -> None:
@@ -159,7 +159,7 @@ def test_what_is_done_is_not_done_again(folder: Path) -> None:
     assert counts[0] == (0, 12), "another table: everything is"
 
 
-def test_processes_find_the_same(folder: Path) -> None:
+def test_study_in_processes_equals_serial_study(folder: Path) -> None:
     done(folder)
     here = results(folder)
     (folder / "out").rename(folder / "before")
@@ -167,7 +167,7 @@ def test_processes_find_the_same(folder: Path) -> None:
     assert {**results(folder), "seconds": 0, "checklist": 0} == {**here, "seconds": 0, "checklist": 0}
 
 
-def test_a_study_that_was_killed_goes_on(folder: Path) -> None:
+def test_resumed_killed_study_equals_uninterrupted_one(folder: Path) -> None:
     text = STUDY.replace("seeds = 4", "seeds = 40").replace("budgets = [6, 20]", "budgets = [6, 120]")
     (folder / "study.toml").write_text(text)
     command = [sys.executable, "-m", "archir", "study", str(folder / "study.toml"), "-o", str(folder / "out")]
@@ -198,7 +198,7 @@ def kept(folder: Path) -> int:
         return 0
 
 
-def test_short_trainings_count_as_a_part(folder: Path) -> None:
+def test_partial_trainings_count_as_fraction_of_budget(folder: Path) -> None:
     """Four trainings of a quarter cost one; what was trained for a part of the epochs is not a result."""
     text = (
         STUDY + '\n[[strategy]]\nname = "bands"\nstrategy = "hyperband"\noptions = { eta = 4, rungs = 2, rounds = 9 }\n'
@@ -229,7 +229,7 @@ def test_short_trainings_count_as_a_part(folder: Path) -> None:
         (("seeds = 4", 'seeds = 4\nexecutor = "proceses"'), r"A2601.*`proceses`"),
     ],
 )
-def test_what_a_study_cannot_be(folder: Path, change: tuple[str, str], message: str) -> None:
+def test_rejects_invalid_study(folder: Path, change: tuple[str, str], message: str) -> None:
     assert change[0] in STUDY
     with pytest.raises(ArchError, match=message) as caught:
         done(folder, STUDY.replace(*change))
@@ -249,7 +249,7 @@ def test_a_mistake_in_a_task_or_strategy_is_one_error_that_names_it(folder: Path
         assert all(message.startswith(wanted.partition(":")[0]) for message in messages)
 
 
-def test_recipes_and_studies_are_told_apart(folder: Path) -> None:
+def test_swapped_recipe_and_study_are_rejected_with_hint(folder: Path) -> None:
     recipe = folder / "recipe.toml"
     recipe.write_text('space = "space.arch"\n[[phase]]\nname = "try"\nstrategy = "random"\n')
     with pytest.raises(
@@ -264,7 +264,7 @@ def test_recipes_and_studies_are_told_apart(folder: Path) -> None:
     assert len(caught.value.diagnostics) == 1
 
 
-def test_a_folder_of_something_else_is_left_alone(folder: Path) -> None:
+def test_rejects_folder_that_is_no_study(folder: Path) -> None:
     (folder / "out").mkdir()
     (folder / "out" / "study.toml").write_text("mine")
     with pytest.raises(ArchError, match=r"A2262.*is not the folder of a study"):
@@ -282,7 +282,7 @@ def at(space: str, folder: Path, objectives: tuple[str, ...]) -> LoadedTask:
     return load_task(Task(name="t", space=space, table="results.csv", objectives=objectives), folder)
 
 
-def test_fronts_are_measured_against_the_true_one(folder: Path) -> None:
+def test_front_quality_is_measured_against_true_front(folder: Path) -> None:
     of = at("space.arch", folder, ("accuracy:max", "params:min"))
     truth = GroundTruth(of)
     space, table = of.space, of.table
@@ -319,7 +319,7 @@ def test_regrets_are_0_at_the_best_and_1_at_the_median(folder: Path) -> None:
     assert truth.regrets(Trials((best,), (0.5,)), one)[0] == np.inf
 
 
-def test_marks_of_curves_have_the_budgets() -> None:
+def test_curve_points_include_budgets() -> None:
     assert curve_points(30, (7.5, 30.0)).tolist() == [1, 2, 3, 4, 5, 6, 7, 7.5, 8, 9, 10, 15, 20, 30]
 
 
@@ -343,11 +343,11 @@ def by_all_signs(differences: list[float]) -> float:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(-4, 4).map(float), max_size=9))
-def test_signed_ranks_count_all_signs(differences: list[float]) -> None:
+def test_signed_rank_test_equals_enumeration_of_signs(differences: list[float]) -> None:
     assert signed_rank_test(differences) == pytest.approx(by_all_signs(differences))
 
 
-def test_signed_ranks_of_many_are_nearly_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signed_rank_approximation_is_close_to_exact_test(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     for shift in (0.0, 0.2, 0.5):
         differences = rng.normal(shift, 1, 50).tolist()
@@ -357,22 +357,22 @@ def test_signed_ranks_of_many_are_nearly_exact(monkeypatch: pytest.MonkeyPatch) 
             assert signed_rank_test(differences) == pytest.approx(exact, abs=0.01)
 
 
-def test_signed_ranks_of_a_textbook() -> None:
+def test_signed_rank_test_equals_textbook_example() -> None:
     """Conover 1999, Practical Nonparametric Statistics, section 5.7, example 1: twins."""
     assert signed_rank_test([2.0, -1.0, 5.0, 7.0, 3.0, 1.5, 4.0, 6.0]) == pytest.approx(2 * 2 / 2**8)
 
 
-def test_holm_corrects_the_least_most() -> None:
+def test_holm_correction_equals_known_values() -> None:
     found = holm_correction({(0, 1): 0.01, (0, 2): 0.04, (1, 2): 0.03})
     assert found == {(0, 1): 0.03, (1, 2): 0.06, (0, 2): 0.06}
 
 
-def test_groups_are_neighbours_that_are_not_told_apart() -> None:
+def test_undecided_groups_join_indistinguishable_neighbors() -> None:
     same = {(0, 1): 0.5, (1, 2): 0.5, (0, 2): 0.01, (0, 3): 0.0, (1, 3): 0.0, (2, 3): 0.0}
     assert undecided_groups([1.0, 2.0, 2.5, 4.0], same, 0.05) == [[0, 1], [1, 2]]
 
 
-def test_who_is_better_how_often() -> None:
+def test_probability_less_counts_ties_half() -> None:
     assert probability_less(np.array([1.0, 2.0]), np.array([2.0, 3.0])) == (1 + 1 + 0.5 + 1) / 4
     assert probability_less(np.array([1.0]), np.array([1.0])) == 0.5
 
@@ -380,7 +380,7 @@ def test_who_is_better_how_often() -> None:
 # the page and the command
 
 
-def test_the_command_says_what_came_of_it(folder: Path) -> None:
+def test_study_command_prints_ranks_and_writes_trials(folder: Path) -> None:
     arguments = [
         "study",
         str(folder / "study.toml"),
@@ -402,7 +402,7 @@ def test_the_command_says_what_came_of_it(folder: Path) -> None:
     assert CliRunner().invoke(main, [*arguments[:4], "--trials", "x.txt"]).exit_code == 2
 
 
-def test_what_the_checklist_knows(folder: Path) -> None:
+def test_checklist_answers_depend_on_study(folder: Path) -> None:
     done(folder, STUDY.replace('strategy = "random"', 'strategy = "evolution"'))
     answers = {one["what"]: one["answer"] for one in results(folder)["checklist"]}
     assert answers["Comparison with random search"] == "no"
@@ -423,7 +423,7 @@ def strategies_of_many(count: int) -> str:
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="no Chromium on PATH")
-def test_the_page_in_a_browser(folder: Path, tmp_path: Path) -> None:
+def test_study_page_opens_in_browser_without_errors(folder: Path, tmp_path: Path) -> None:
     base = STUDY.replace("local_search", "nsga2").replace('name = "local"', f"name = {json.dumps(HOSTILE)}")
     done(folder, base.replace('"A study"', json.dumps(HOSTILE)) + FRONT + strategies_of_many(7))
     browser = Chromium(tmp_path / "profile")
@@ -478,7 +478,7 @@ def test_the_page_is_one_file_and_escapes_names(folder: Path) -> None:
     assert text.count("<details>") >= 3
 
 
-def test_studies_are_read_with_places(folder: Path) -> None:
+def test_studies_are_read_with_source_positions(folder: Path) -> None:
     study, document = read_study(folder / "study.toml")
     assert isinstance(study, Study)
     assert [one.name for one in study.strategy] == ["random", "local"]

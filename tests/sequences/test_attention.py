@@ -49,7 +49,7 @@ def by_hand(q: Tensor, k: Tensor, v: Tensor, hidden: Tensor) -> Tensor:
         ("causal=true, window=40", lambda i, j: j <= i),
     ],
 )
-def test_who_sees_whom(options: str, sees: object) -> None:
+def test_causal_and_window_masks_equal_manual_attention(options: str, sees: object) -> None:
     q, k, v = torch.randn(3, 2, N, 4).unbind()
     hidden = torch.tensor([[not sees(i, j) for j in range(N)] for i in range(N)])  # type: ignore[operator]
     torch.testing.assert_close(attended(f"attention(q, k, v, {options})", q, k, v), by_hand(q, k, v, hidden))
@@ -58,7 +58,7 @@ def test_who_sees_whom(options: str, sees: object) -> None:
     torch.testing.assert_close(found.flatten(2).transpose(1, 2), by_hand(q, k, v, hidden))
 
 
-def test_truth_values_leave_keys_out() -> None:
+def test_boolean_mask_excludes_keys() -> None:
     q, k, v = torch.randn(3, 2, N, 4).unbind()
     keep = torch.arange(N) < torch.tensor([[N], [3]])
     found = attended("attention(q, k, v, mask=keep)", q, k, v, keep[:, None], more=f"input keep: bool[1, {N}]")
@@ -71,7 +71,7 @@ def test_truth_values_leave_keys_out() -> None:
     torch.testing.assert_close(found, v.mean(1, keepdim=True).expand_as(v))
 
 
-def test_numbers_are_added_to_the_logits_of_heads() -> None:
+def test_bias_is_added_to_attention_logits() -> None:
     q, k, v = torch.randn(3, 2, N, 4).unbind()
     bias = torch.randn(2, 2, N, N)
     found = attended("attention(q, k, v, bias, heads=2)", q, k, v, bias, more=f"input bias: f32[2, {N}, {N}]")
@@ -81,7 +81,7 @@ def test_numbers_are_added_to_the_logits_of_heads() -> None:
         torch.testing.assert_close(found[..., 2 * head : 2 * head + 2], weights @ c)
 
 
-def test_heads_of_queries_share_those_of_keys_and_values() -> None:
+def test_grouped_query_attention_shares_key_value_heads() -> None:
     """Four heads read two: the first two the first one (Ainslie et al. 2023)."""
     text = f"""
     net n {{
@@ -122,7 +122,7 @@ net language(context = 10, vocabulary = 30) {
 """
 
 
-def test_a_space_of_decoders(tmp_path: Path) -> None:
+def test_llama_supernet_equals_subnetworks_and_deploys(tmp_path: Path) -> None:
     space = archir.loads(LLAMA)
     assert_shared(space, 6)
     assert_deploys(space.specialize(space.sample(random.Random(1))), tmp_path)
@@ -130,7 +130,7 @@ def test_a_space_of_decoders(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ATTENTIONS)
 @pytest.mark.parametrize("opset", [17, 26])
-def test_decoders_in_every_form(form: str, opset: int, tmp_path: Path) -> None:
+def test_llama_exports_in_every_attention_form_and_precision(form: str, opset: int, tmp_path: Path) -> None:
     if form == "standard" and opset < 23:
         pytest.skip("there is no operator")
     space = archir.loads(LLAMA)
@@ -142,7 +142,7 @@ def test_decoders_in_every_form(form: str, opset: int, tmp_path: Path) -> None:
         assert report.relative < most
 
 
-def test_the_standard_operator_hides_what_is_later_itself(tmp_path: Path) -> None:
+def test_standard_onnx_attention_is_causal_without_mask(tmp_path: Path) -> None:
     graph = archir.loads("net n {\n input x: f32[9, 8]\n output y = attention(x, x, x, heads=4, causal=true)\n}").graph
     archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph), attention="standard")
     model = onnx.load(tmp_path / "net.onnx")
@@ -150,7 +150,7 @@ def test_the_standard_operator_hides_what_is_later_itself(tmp_path: Path) -> Non
     assert not model.graph.initializer
 
 
-def test_files_bring_what_they_need_alone() -> None:
+def test_emitted_attention_code_includes_only_used_features() -> None:
     one = "net n {\n input x: f32[9, 8]\n output y = attention(x, x, x, heads=4OPTIONS)\n}"
     plain = emit(archir.loads(one.replace("OPTIONS", "")).graph)
     assert "causal" not in plain
@@ -166,7 +166,7 @@ def test_files_bring_what_they_need_alone() -> None:
     ("query", "key", "kernels"),
     [((4, 8), (6, 8), 1), ((8, 1, 1), (8, 1, 1), 1), ((8, 2, 3), (8, 1, 1), 5), ((8, 1, 1), (8, 2, 3), 5)],
 )
-def test_attention_is_one_kernel_of_tokens_and_of_single_pixels(
+def test_attention_kernel_count_depends_on_input_layout(
     query: tuple[int, ...], key: tuple[int, ...], kernels: int
 ) -> None:
     assert Attention(2).kernels(*map(TensorType, (query, key, key))) == kernels

@@ -24,7 +24,7 @@ net windowed() {
 """
 
 
-def test_a_mask_and_weights_that_are_written_down(tmp_path: Path) -> None:
+def test_constant_mask_and_weights_work_in_torch_and_onnx(tmp_path: Path) -> None:
     """In torch, as a file of torch and as ONNX; texts of graphs keep them; what is equal as a number is not a mask."""
     graph = archir.loads(NET).graph
     module = TORCH.lower(graph).eval()
@@ -55,6 +55,6 @@ def test_a_mask_and_weights_that_are_written_down(tmp_path: Path) -> None:
         ('[], dtype="f32"', "`values` is an empty list"),
     ],
 )
-def test_values_are_of_their_type(values: str, said: str) -> None:
+def test_rejects_invalid_constant_values(values: str, said: str) -> None:
     with pytest.raises(ArchError, match=f"(?s){said}"):
         archir.loads(f"net n {{\n input x: f32[4]\n output y = constant(x, {values})\n}}")

@@ -1,4 +1,4 @@
-"""Tokens that choose experts: what is computed, counted and shared, and that both sides choose the same."""
+"""Mixtures of experts: computation, costs, weight sharing, and equal routing in torch and ONNX."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ net routed(n = 6) {
 """
 
 
-def test_a_space_of_experts() -> None:
+def test_experts_supernet_equals_subnetworks() -> None:
     space = archir.loads(SPACE)
     assert space.size == 2 * 2 * 2 * (1 + 2)
     assert_shared(space)
@@ -51,12 +51,12 @@ def test_a_space_of_experts() -> None:
     ],
     ids=str,
 )
-def test_models_of_experts(form: dict[str, object], tmp_path: Path) -> None:
+def test_expert_network_deploys(form: dict[str, object], tmp_path: Path) -> None:
     space = archir.loads(SPACE)
     assert_deploys(space.specialize(space.sample(random.Random(0))), tmp_path, **form)
 
 
-def test_a_mixture_is_the_formula() -> None:
+def test_mixture_of_experts_equals_formula() -> None:
     """All experts see all tokens here; those that a token did not choose have a gate of 0."""
     text = "import std.experts\nnet n {\n input x: f32[5, 8]\n output y = x |> mixture_of_experts(4, k=2, ratio=3)\n}"
     module, x = TORCH.lower(archir.loads(text).graph), torch.randn(3, 5, 8)
@@ -69,7 +69,7 @@ def test_a_mixture_is_the_formula() -> None:
     torch.testing.assert_close(module(x), wanted)
 
 
-def test_costs_are_of_what_is_chosen() -> None:
+def test_macs_count_chosen_experts_only() -> None:
     text = "import std.experts\nnet n(k = 1) {\n input x: f32[5, 8]\n output y = x |> mixture_of_experts(4, k)\n}"
     once, twice = (archir.cost(archir.loads(text, k=k).graph) for k in (1, 2))
     assert once.params == twice.params == 4 * 8 + 4 * (8 * 32 + 32 + 32 * 8 + 8)
@@ -91,7 +91,7 @@ def test_of_equal_scores_the_first_are_chosen(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_what_is_compiled_gives_the_same(tmp_path: Path) -> None:
+def test_exported_expert_package_equals_module(tmp_path: Path) -> None:
     """All experts are computed there: how many tokens one has is not known before."""
     space = archir.loads(SPACE)
     graph = space.specialize(space.sample(random.Random(1)))
@@ -99,13 +99,13 @@ def test_what_is_compiled_gives_the_same(tmp_path: Path) -> None:
     assert TORCH.package(graph, tmp_path / "net.pt2", module, "exported").relative < 1e-5
 
 
-def test_choices_are_of_experts_that_there_are() -> None:
+def test_rejects_expert_index_out_of_range() -> None:
     text = "net n {\n input x: f32[3, 8]\n output y = expert_linear(x, x |> top_positions(1), 4, 5)\n}"
     with pytest.raises(ArchError, match="7 is looked up, and there are 4"):
         archir.loads(text)
 
 
-def test_numbers_of_experts_are_not_weighed() -> None:
+def test_number_of_experts_cannot_be_relaxed() -> None:
     """Which expert is meant cannot be a mean; experts may stand in what is weighed."""
     space = archir.loads(SPACE)
     with pytest.raises(ArchError, match=r"A2001.*`experts` cannot be relaxed"):
@@ -114,7 +114,7 @@ def test_numbers_of_experts_are_not_weighed() -> None:
     assert any(isinstance(relaxed[number].op, ExpertLinear) for number in relaxed)
 
 
-def test_gates_are_of_the_chosen_or_of_all() -> None:
+def test_gate_option_among_accepts_chosen_or_all_only() -> None:
     text = "import std.experts\nnet n {\n input x: f32[8, 16]\n output y = x |> mixture_of_experts(4, among=WHICH)\n}"
     for which in ("chosen", "all"):
         archir.loads(text.replace("WHICH", f'"{which}"'))

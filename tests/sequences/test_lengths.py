@@ -1,4 +1,4 @@
-"""Models of texts and series of any length: at lengths that were tried when they were written, and at others."""
+"""ONNX export of networks for texts and series of any length."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def assert_right(graph: Graph, folder: Path, lengths: tuple[int, ...], **form: o
 @pytest.mark.parametrize(
     "form", [{}, *(pytest.param({"opset": opset}, marks=pytest.mark.soak) for opset in (17, 26))], ids=str
 )
-def test_texts_of_any_length(form: dict[str, object], tmp_path: Path) -> None:
+def test_text_network_exports_for_any_length(form: dict[str, object], tmp_path: Path) -> None:
     said = assert_right(archir.loads(TEXT).graph, tmp_path, (1, 5, 12), **form)
     assert "at 6, 11, 2 and 1 tokens" in said  # of 24, the last are beyond what is learned
     assert "24" not in said
 
 
-def test_series_of_any_length(tmp_path: Path) -> None:
+def test_series_network_exports_for_any_length(tmp_path: Path) -> None:
     text = "net n {\n input x: f32[9, 4]\n output y = x |> conv1d(8, stride=2) |> relu |> max_pool1d(3) |> linear(2)\n}"
     graph = archir.loads(text).graph
     module, path = TORCH.lower(graph), tmp_path / "net.onnx"
@@ -86,7 +86,7 @@ def test_series_of_any_length(tmp_path: Path) -> None:
         ("x |> reshape([16, 2])", "at 4 tokens, .*reshape"),
     ],
 )
-def test_what_is_fixed_is_named(body: str, message: str, tmp_path: Path) -> None:
+def test_fixed_length_operation_is_rejected_with_its_location(body: str, message: str, tmp_path: Path) -> None:
     graph = archir.loads(f"import std.recurrent\nnet n {{\n input x: f32[8, 4]\n output y = {body}\n}}").graph
     with pytest.raises(ArchError, match=f"A0932.*{message}") as error:
         archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph), dynamic=OPEN)
@@ -100,7 +100,7 @@ def test_what_is_fixed_is_named(body: str, message: str, tmp_path: Path) -> None
         ("input x: i64[3]\n input y: i64[4]\n output z = x", r"tokens of several lengths: \[3, 4\]"),
     ],
 )
-def test_one_length_is_open(inputs: str, message: str, tmp_path: Path) -> None:
+def test_rejects_open_length_without_single_token_length(inputs: str, message: str, tmp_path: Path) -> None:
     graph = archir.loads(f"net n {{\n {inputs}\n}}").graph
     with pytest.raises(ArchError, match=f"A0932.*{message}: there is no single length to leave open"):
         archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph), dynamic=OPEN)
@@ -109,7 +109,7 @@ def test_one_length_is_open(inputs: str, message: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["llama", *(pytest.param(name, marks=pytest.mark.soak) for name in ("gpt", "hat", "pythia"))]
 )
-def test_spaces_of_text(name: str, tmp_path: Path) -> None:
+def test_zoo_text_networks_export_for_any_length(name: str, tmp_path: Path) -> None:
     net = f"zoo/{name}.arch:{name}"
     space = elaborated(net, **NETS[net] | ({"target": 5} if name == "hat" else {}))
     graph = space.specialize(space.sample(0))
@@ -118,7 +118,7 @@ def test_spaces_of_text(name: str, tmp_path: Path) -> None:
     assert report.sizes
 
 
-def test_tables_of_distances_are_of_one_length(tmp_path: Path) -> None:
+def test_rejects_open_length_for_relative_position_table(tmp_path: Path) -> None:
     """T5's buckets of distances are worked out for the lengths that the net has."""
     net = "zoo/switch.arch:switch"
     space = elaborated(net, **NETS[net] | {"target": 5})

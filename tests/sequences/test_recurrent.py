@@ -23,7 +23,7 @@ _OWN = {
 
 
 @pytest.mark.parametrize("name", _OWN)
-def test_layers_are_those_of_torch(name: str) -> None:
+def test_recurrent_layers_equal_torch_layers(name: str) -> None:
     text = f"import std.recurrent\nnet n {{\n input x: f32[{N}, {D}]\n output y = x |> {name}({WIDTH})\n}}"
     graph = archir.loads(text).graph
     module, reference = TORCH.lower(graph), _OWN[name](D, WIDTH, batch_first=True)
@@ -45,7 +45,7 @@ def test_layers_are_those_of_torch(name: str) -> None:
     assert cost.params == gates * WIDTH * (D + WIDTH + 1 + (name == "gru"))
 
 
-def test_a_diagonal_recurrence_decays() -> None:
+def test_linear_recurrence_equals_formula() -> None:
     text = f"import std.recurrent\nnet n {{\n input x: f32[{N}, {D}]\n output y = x |> linear_recurrence({WIDTH})\n}}"
     module = TORCH.lower(archir.loads(text).graph)
     state = {key.removeprefix("linear_recurrence."): tensor for key, tensor in module.state_dict().items()}
@@ -58,7 +58,7 @@ def test_a_diagonal_recurrence_decays() -> None:
     torch.testing.assert_close(module(x), torch.stack(wanted, 1))
 
 
-def test_a_selective_state_space_is_mambas() -> None:
+def test_mamba_block_equals_published_equations() -> None:
     """Gu and Dao 2023, equations 2 and algorithm 2: h = exp(step A) h + step B x, read by C."""
     inner, state, rank = 2 * D, 3, 1
     text = f"import std.recurrent\nnet n {{\n input x: f32[{N}, {D}]\n output y = x |> mamba(state={state})\n}}"
@@ -102,7 +102,7 @@ net own {
 
 
 @pytest.mark.parametrize("width", [4, 9])
-def test_a_cell_of_ones_own_is_a_block(width: int, tmp_path: Path) -> None:
+def test_custom_cell_equals_minimal_gated_unit(width: int, tmp_path: Path) -> None:
     """The minimal gated unit (Zhou et al. 2016, equations 6), of fewer and of more features than tokens have."""
     graph = (space := archir.loads(OWN)).specialize(space.architecture({"scan.step.act": "tanh", "width": width}))
     module = TORCH.lower(graph)
@@ -123,13 +123,13 @@ def test_a_cell_of_ones_own_is_a_block(width: int, tmp_path: Path) -> None:
     assert_deploys(graph, tmp_path)
 
 
-def test_a_cell_of_ones_own_makes_its_choices_once() -> None:
+def test_custom_cell_makes_its_choices_once() -> None:
     space = archir.loads(OWN)
     assert space.size == 4
     assert_shared(space, 4)
 
 
-def test_a_state_that_was_learned_and_has_two_parts(tmp_path: Path) -> None:
+def test_scan_with_learned_two_part_state_equals_formula(tmp_path: Path) -> None:
     """A cell may keep more than it shows: what is shown is a part of the states."""
     text = """
     import std.recurrent
@@ -163,7 +163,7 @@ def test_a_state_that_was_learned_and_has_two_parts(tmp_path: Path) -> None:
         ("block c(x) {\n return x\n}", "A0207.*`c` takes 1 argument"),
     ],
 )
-def test_a_cell_that_does_not_fit_is_said(cell: str, said: str) -> None:
+def test_rejects_cell_with_wrong_shape_or_arguments(cell: str, said: str) -> None:
     text = f"import std.recurrent\n{cell}\nnet n {{\n input x: f32[6, 5]\n output y = x |> scan(no_state(x, 4), c)\n}}"
     with pytest.raises(ArchError, match=said):
         archir.loads(text)
@@ -187,14 +187,14 @@ net tagger(vocabulary = 20, context = 3) {
 """
 
 
-def test_a_space_of_recurrent_layers(tmp_path: Path) -> None:
+def test_recurrent_supernet_equals_subnetworks_and_deploys(tmp_path: Path) -> None:
     space = archir.loads(SPACE)
     assert space.size == 2 * 3 * 4
     assert_shared(space, 3)
     assert_deploys(space.specialize(space.sample(random.Random(1))), tmp_path)
 
 
-def test_sinusoids_are_those_of_the_paper() -> None:
+def test_sinusoidal_positions_equal_published_formula() -> None:
     """PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i + 1) = cos(pos / 10000^(2i/d))."""
     graph = archir.loads("net n {\n input x: f32[7, 6]\n output y = sinusoidal(x)\n}").graph
     found = TORCH.lower(graph)(torch.randn(2, 7, 6))
@@ -207,7 +207,7 @@ def test_sinusoids_are_those_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("opset", [17, 23])
-def test_positions_follow_images_of_any_size(opset: int, tmp_path: Path) -> None:
+def test_positions_export_for_images_of_any_size(opset: int, tmp_path: Path) -> None:
     text = """
     net n {
         input image: f32[3, 8, 8]

@@ -42,7 +42,7 @@ net albert(vocabulary = 50, context = 12) {
 """
 
 
-def test_a_space_of_shared_layers(tmp_path: Path) -> None:
+def test_albert_supernet_equals_subnetworks_and_deploys(tmp_path: Path) -> None:
     space = archir.loads(ALBERT)
     assert space.size == 2 * 2 * 3 * 2  # the layer's choice is made once
     verify(space.graph)
@@ -56,7 +56,7 @@ def largest() -> archir.Graph:
     return space.specialize(space.architecture(outcomes))
 
 
-def test_they_are_counted_and_kept_once(tmp_path: Path) -> None:
+def test_shared_weights_are_counted_and_stored_once(tmp_path: Path) -> None:
     graph = largest()
     layer = (16 + 16) + (16 * 16 + 16) + (16 + 16) + (16 * 32 + 32) + (32 * 16 + 16)
     assert archir.cost(graph).params == 50 * 16 + layer + 32
@@ -70,7 +70,7 @@ def test_they_are_counted_and_kept_once(tmp_path: Path) -> None:
     assert sum(prod(one.dims) for one in kept if not one.name.startswith("constant")) == archir.cost(graph).params
 
 
-def test_gradients_are_summed() -> None:
+def test_tied_weight_gradient_is_sum_over_uses() -> None:
     """A table that is tied gets what it gets as an embedding and as the last layer."""
     text = "net n {{\n input t: i64[3]\n output y = t |> embedding(7, 4{}) |> relu |> linear(7, bias=false{})\n}}"
     tied = TORCH.lower(archir.loads(text.format(', weights="w"', ', weights="w"')).graph)
@@ -85,7 +85,7 @@ def test_gradients_are_summed() -> None:
     torch.testing.assert_close(one.grad, sum(others))
 
 
-def test_the_weights_of_a_layer_that_is_replaced_are_lent() -> None:
+def test_parametrized_shared_layer_applies_to_all_uses() -> None:
     """What is done to the first operation's layer, such as a parametrization, holds for the other one."""
     text = """
     net n {
@@ -100,7 +100,7 @@ def test_the_weights_of_a_layer_that_is_replaced_are_lent() -> None:
     torch.testing.assert_close(found[0, 0], table[1] @ table.T)
 
 
-def test_files_say_which_module_is_used_twice() -> None:
+def test_emitted_file_reuses_tied_embedding() -> None:
     text = emit(largest())
     assert "F.linear(" in text
     assert "self.table.weight" in text
@@ -127,7 +127,7 @@ net tagger {
 """
 
 
-def test_steps_of_a_loop_share_what_is_theirs_alone(tmp_path: Path) -> None:
+def test_unrolled_loop_steps_share_cell_weights(tmp_path: Path) -> None:
     space = archir.loads(UNROLLED)
     assert_shared(space, 2)
     graph = space.specialize(space.sample(random.Random(0)))
@@ -153,7 +153,7 @@ def test_steps_of_a_loop_share_what_is_theirs_alone(tmp_path: Path) -> None:
     torch.testing.assert_close(alone(x), reference(x)[0])
 
 
-def test_a_parameter_named_weights_is_the_blocks_own() -> None:
+def test_block_parameter_may_be_named_weights() -> None:
     text = """
     block scaled(x, weights) { return x |> linear(weights) }
     net n {
@@ -164,7 +164,7 @@ def test_a_parameter_named_weights_is_the_blocks_own() -> None:
     assert archir.cost(archir.loads(text).graph).params == (3 * 2 + 2) + (2 * 3 + 3)
 
 
-def test_alternatives_may_share() -> None:
+def test_alternatives_may_share_weights() -> None:
     text = """
     net n {
         input x: f32[4]
@@ -182,7 +182,7 @@ def test_alternatives_may_share() -> None:
     assert sum(p.numel() for p in archir.supernet(space).parameters()) == 40
 
 
-def test_hashes_tell_whether_weights_are_shared() -> None:
+def test_hash_depends_on_sharing_but_not_on_its_name() -> None:
     """Not what they are called."""
     text = "net n {{\n input x: f32[4]\n output y = linear(x, 4{0}) |> relu |> linear(4{0})\n}}"
     shared, apart, again = (archir.loads(text.format(one)) for one in (', weights="w"', "", ', weights="v"'))
@@ -204,7 +204,7 @@ def test_shapes_must_agree_for_every_architecture() -> None:
     archir.loads(text.format("require w == 4"))
 
 
-def test_what_is_shared_is_not_made_part_of_something_wider() -> None:
+def test_merging_siblings_keeps_shared_weights_correct() -> None:
     """Siblings become one wide operation, and norms of one tensor one norm, but for those whose weights others have."""
     text = """
     net n {
@@ -230,7 +230,7 @@ def test_what_is_shared_is_not_made_part_of_something_wider() -> None:
             torch.testing.assert_close(found.state_dict()[name], tensor, msg=name)
 
 
-def test_mixtures_share_too() -> None:
+def test_mixed_network_with_shared_weights_equals_each_architecture() -> None:
     text = """
     net n {
         input t: i64[6]

@@ -1,4 +1,4 @@
-"""Integers: what takes them, what they are drawn from, and spaces whose inputs they are."""
+"""Integer inputs: embeddings, gathers, sampling ranges, and spaces that read tokens."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ net words {
 """
 
 
-def test_a_space_of_tokens(tmp_path: Path) -> None:
+def test_token_supernet_equals_subnetworks_and_deploys(tmp_path: Path) -> None:
     space = archir.loads(SPACE)
     assert space.size == 12
     assert_shared(space)
@@ -53,7 +53,7 @@ def test_a_space_of_tokens(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", [{"opset": 17}, {"opset": 26}, {"batch": 2, "dynamic": ()}], ids=str)
-def test_models_of_tokens(form: dict[str, object], tmp_path: Path) -> None:
+def test_token_network_deploys_in_every_form(form: dict[str, object], tmp_path: Path) -> None:
     space = archir.loads(SPACE)
     graph = space.specialize(space.sample(random.Random(0)))
     assert_deploys(graph, tmp_path, **form)
@@ -73,7 +73,7 @@ def ranged(text: str) -> dict[str, int | None]:
     return {name: kind.integer_limit for name, kind in ranged_inputs(graph).items()}
 
 
-def test_integers_are_drawn_below_what_they_are_looked_up_in(tmp_path: Path) -> None:
+def test_random_integer_inputs_stay_below_table_sizes(tmp_path: Path) -> None:
     text = """
     input a: i64[6]
     input b: i32[6]
@@ -100,7 +100,7 @@ def test_integers_are_drawn_below_what_they_are_looked_up_in(tmp_path: Path) -> 
     assert {name: array.max() for name, array in found.items()} == {"a": 4, "b": 299, "c": 5, "d": 4}
 
 
-def test_a_vocabulary_of_one(tmp_path: Path) -> None:
+def test_vocabulary_of_one_deploys_and_rejects_other_tokens(tmp_path: Path) -> None:
     """Nothing may be drawn but 0: lookups beyond the table are errors in both backends."""
     graph = archir.loads("net n {\n input x: i64[3]\n output y = x |> embedding(1, 4)\n}").graph
     assert_deploys(graph, tmp_path)
@@ -126,7 +126,7 @@ def test_gather_takes_positions_of_each_sample() -> None:
     assert torch.equal(TORCH.lower(graph)(x, p), x[torch.arange(3), p])
 
 
-def test_packages_and_times_of_tokens(tmp_path: Path) -> None:
+def test_token_network_is_packaged_and_benchmarked(tmp_path: Path) -> None:
     space = archir.loads(SPACE)
     graph = space.specialize(space.sample(random.Random(0)))
     report = TORCH.package(graph, tmp_path / "net.pt2", TORCH.lower(graph), "exported")
@@ -139,7 +139,7 @@ def test_packages_and_times_of_tokens(tmp_path: Path) -> None:
                 assert bench.timed(one.graph())(1) > 0
 
 
-def test_integers_are_not_computed_with() -> None:
+def test_rejects_integer_input_for_floating_point_operation() -> None:
     for op in (Relu(), Dropout()):
         graph = Graph("n")
         graph.add(Node(op), graph.add(Node(Input("x", (3,), "i64"))))

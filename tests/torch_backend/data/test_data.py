@@ -13,7 +13,7 @@ from archir.diagnostics.errors import ArchError
 from archir_torch.data import Data, load
 
 
-def test_digits() -> None:
+def test_digits_are_split_and_normalized() -> None:
     data = load("digits", (3, 16, 16))
     assert (len(data.train), len(data.held_out)) == (1438, 359)
     assert data.train.images.shape[1:] == (3, 16, 16)
@@ -22,14 +22,14 @@ def test_digits() -> None:
     assert float((counts - 0.25).abs().max()) < 0.02
 
 
-def test_what_is_held_out_does_not_depend_on_seeds() -> None:
+def test_held_out_digits_do_not_depend_on_seed() -> None:
     one, other = (load("digits", (1, 8, 8), seed=seed) for seed in (1, 2))
     assert torch.equal(one.held_out.images, other.held_out.images)
     assert torch.equal(one.held_out.labels, other.held_out.labels)
 
 
 @pytest.mark.parametrize("shape", [(20, 6, 6), (20, 1, 6, 6), (20, 6, 6, 1), (20, 3, 6, 6), (20, 6, 6, 3)])
-def test_npz_layouts(shape: tuple[int, ...], tmp_path: Path) -> None:
+def test_npz_layouts_are_recognized(shape: tuple[int, ...], tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     images, labels = rng.integers(0, 256, shape, dtype=np.uint8), np.arange(20) % 4
     np.savez(tmp_path / "one.npz", images=images, labels=labels)
@@ -42,7 +42,7 @@ def test_npz_layouts(shape: tuple[int, ...], tmp_path: Path) -> None:
     assert parts.train.images.shape[1:] == (1, 12, 12)
 
 
-def test_bytes_and_floats_mean_the_same(tmp_path: Path) -> None:
+def test_byte_and_float_images_load_equally(tmp_path: Path) -> None:
     images = np.random.default_rng(0).integers(0, 256, (10, 4, 4), dtype=np.uint8)
     labels = np.arange(10) % 2
     np.savez(tmp_path / "bytes.npz", images=images, labels=labels)
@@ -69,7 +69,7 @@ def test_bytes_and_floats_mean_the_same(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_npz_errors(arrays: dict[str, np.ndarray], message: str, tmp_path: Path) -> None:
+def test_rejects_invalid_npz_arrays(arrays: dict[str, np.ndarray], message: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "bad.npz", **arrays)
     with pytest.raises(ArchError, match=rf"A110[23].*{message}"):
         load(str(tmp_path / "bad.npz"), (1, 4, 4))
@@ -92,7 +92,7 @@ def folder(path: Path, count: int = 5) -> Path:
     return path
 
 
-def test_folders(tmp_path: Path) -> None:
+def test_image_folders_are_read_as_classes_and_parts(tmp_path: Path) -> None:
     data = load(str(folder(tmp_path / "one")), (3, 8, 8))
     assert (data.classes, len(data.train), len(data.held_out)) == (("cat", "dog"), 8, 2)
     folder(tmp_path / "two" / "train", 4)
@@ -101,7 +101,7 @@ def test_folders(tmp_path: Path) -> None:
     assert (len(parts.train), len(parts.held_out), parts.train.images.shape[1:]) == (8, 4, (1, 8, 8))
 
 
-def test_folder_errors(tmp_path: Path) -> None:
+def test_rejects_missing_empty_and_damaged_image_folders(tmp_path: Path) -> None:
     with pytest.raises(ArchError, match=r"A1101.*there is no folder"):
         load(str(tmp_path / "none"), (3, 8, 8))
     (tmp_path / "empty").mkdir()
@@ -115,5 +115,5 @@ def test_folder_errors(tmp_path: Path) -> None:
         load("digits", (5, 8, 8))
 
 
-def test_data_without_samples_have_no_length() -> None:
+def test_empty_data_has_length_zero() -> None:
     assert len(Data.empty().train) == 0

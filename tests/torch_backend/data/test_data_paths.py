@@ -1,4 +1,4 @@
-"""What Python has can be given as it is: here a path, which is the source of the same name."""
+"""A `pathlib.Path` given as data equals the source with the same name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import archir
 
 
-def test_a_path_is_a_source(tmp_path: Path) -> None:
+def test_path_object_equals_string_source(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     file = tmp_path / "some.npz"
     np.savez(file, images=rng.normal(size=(20, 1, 8, 8)).astype(np.float32), labels=rng.integers(0, 2, 20))

@@ -44,7 +44,7 @@ def idx_folder(folder: Path, packed: bool) -> Path:
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("prefix", ["", "idx:"])
-def test_idx(packed: bool, prefix: str, tmp_path: Path) -> None:
+def test_idx_files_are_read(packed: bool, prefix: str, tmp_path: Path) -> None:
     data = load(f"{prefix}{idx_folder(tmp_path / 'idx', packed)}", (1, 6, 5))
     assert (len(data.train), len(data.held_out), data.classes) == (30, 9, ("0", "1", "2"))
     pixels = data.train.images * data.std[0] + data.mean[0]
@@ -72,7 +72,7 @@ def header(*dims: int, kind: int = 8, rank: int | None = None) -> bytes:
     ],
 )
 @pytest.mark.parametrize("packed", [False, True])
-def test_wrong_idx_files(content: bytes, message: str, packed: bool, tmp_path: Path) -> None:
+def test_rejects_wrong_idx_files(content: bytes, message: str, packed: bool, tmp_path: Path) -> None:
     folder = idx_folder(tmp_path / "idx", packed)
     name = folder / ("train-images-idx3-ubyte" + ".gz" * packed)
     name.write_bytes(gzip.compress(content) if packed else content)
@@ -80,7 +80,7 @@ def test_wrong_idx_files(content: bytes, message: str, packed: bool, tmp_path: P
         load(str(folder), (1, 6, 5))
 
 
-def test_damaged_gzip_and_missing_files(tmp_path: Path) -> None:
+def test_rejects_damaged_gzip_and_missing_files(tmp_path: Path) -> None:
     folder = idx_folder(tmp_path / "idx", True)
     file = folder / "train-images-idx3-ubyte.gz"
     whole = file.read_bytes()
@@ -126,7 +126,7 @@ def test_npz_headers_are_not_believed(tmp_path: Path) -> None:
         (np.float64(1), np.zeros(1, int), "has 0 samples"),
     ],
 )
-def test_wrong_arrays(images: Any, labels: Any, message: str, tmp_path: Path) -> None:
+def test_rejects_invalid_image_and_label_arrays(images: Any, labels: Any, message: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", images=images, labels=labels)
     with pytest.raises(ArchError, match=f"A110[23].*{message}"):
         load(f"npz:{tmp_path / 'a.npz'}", (1, 2, 2))
@@ -149,7 +149,7 @@ def table(arrow: tuple[ModuleType, ModuleType], rows: slice, labels: Any = None,
     return arrow[0].table(named)
 
 
-def test_parquet(arrow: tuple[ModuleType, ModuleType], tmp_path: Path) -> None:
+def test_parquet_files_are_read_with_class_names(arrow: tuple[ModuleType, ModuleType], tmp_path: Path) -> None:
     info = {"info": {"features": {"label": {"names": ["a", "b", "c"], "_type": "ClassLabel"}}}}
     (tmp_path / "data").mkdir()
     files = {"train-00000-of-2": slice(0, 12), "train-00001-of-2": slice(12, 21), "test-0": slice(21, 30)}
@@ -200,7 +200,7 @@ def test_large_parquet_file_that_fits_on_no_disk_is_refused(
     assert not [*(tmp_path / "cache").rglob("*.arrow")]
 
 
-def test_parquet_columns(arrow: tuple[ModuleType, ModuleType], tmp_path: Path) -> None:
+def test_parquet_label_column_is_selected_by_name(arrow: tuple[ModuleType, ModuleType], tmp_path: Path) -> None:
     path = tmp_path / "train.parquet"
     arrow[1].write_table(table(arrow, slice(0, 30), fine=np.arange(30) % 10), path)
     assert len(load(f"parquet:{path}", (1, 6, 5)).classes) == 3
@@ -215,7 +215,7 @@ def test_parquet_columns(arrow: tuple[ModuleType, ModuleType], tmp_path: Path) -
         load(str(path), (1, 6, 5))
 
 
-def test_wrong_parquet_content(arrow: tuple[ModuleType, ModuleType], tmp_path: Path) -> None:
+def test_rejects_wrong_parquet_labels_and_images(arrow: tuple[ModuleType, ModuleType], tmp_path: Path) -> None:
     path = tmp_path / "train.parquet"
     for labels, message in (([0, None], "lacks labels"), ([0, -1], "got -1"), ([0, 200_000], "got 200000")):
         arrow[1].write_table(table(arrow, slice(0, 2), labels), path)
@@ -272,7 +272,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return pytest.importorskip("datasets")
 
 
-def test_a_local_data_set_of_the_hub(hub: Any, tmp_path: Path) -> None:
+def test_saved_hub_dataset_is_read(hub: Any, tmp_path: Path) -> None:
     features = hub.Features(
         {"image": hub.Image(), "label": hub.ClassLabel(names=["a", "b", "c"]), "fine": hub.Value("int64")}
     )
@@ -296,7 +296,7 @@ def test_a_local_data_set_of_the_hub(hub: Any, tmp_path: Path) -> None:
         load(f"hf:{tmp_path / 'other'}", (1, 6, 5))
 
 
-def test_a_data_set_that_is_not_there(hub: Any, tmp_path: Path) -> None:
+def test_rejects_missing_hub_dataset(hub: Any, tmp_path: Path) -> None:
     with pytest.raises(ArchError, match=r"A1101.*hf:\./none/of/these"):
         load("hf:./none/of/these", (1, 6, 5))
 

@@ -1,4 +1,4 @@
-"""Which images are used for what, how they are kept, and what a run stores of that."""
+"""Splits of data: stratification, limits, storage in runs, and lazily decoded images."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from archir_torch.data import load, pixels, record, verify
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.data(), st.integers(0, 9))
-def test_every_class_gives_the_same_part(labels: list[int], data: st.DataObject, seed: int) -> None:
+def test_stratified_rows_keep_class_proportions(labels: list[int], data: st.DataObject, seed: int) -> None:
     count = data.draw(st.integers(0, len(labels)))
     given = np.array(labels)
     rows = stratified_rows(given, count, seed, "test")
@@ -35,14 +35,14 @@ def test_every_class_gives_the_same_part(labels: list[int], data: st.DataObject,
 
 
 @given(st.integers(0, 2**63 - 1), st.lists(st.integers(0, 300), max_size=4))
-def test_permutations_are_those_of_torch(seed: int, counts: list[int]) -> None:
+def test_permutations_equal_torch_randperm(seed: int, counts: list[int]) -> None:
     """Also one after the other: runs that were begun when torch drew them have the same splits."""
     drawn, known = permutation_stream(seed), torch.Generator().manual_seed(seed)
     for count in counts:
         assert drawn(count).tolist() == torch.randperm(count, generator=known).tolist()
 
 
-def test_halves_share_nothing_and_know_their_rows() -> None:
+def test_halves_are_disjoint_and_cover_training_rows() -> None:
     data = load("digits", (1, 8, 8), seed=3)
     one, other = data.halves()
     assert (len(one), len(other)) == (719, 719)
@@ -62,7 +62,7 @@ def everything() -> tuple[Tensor, Tensor]:
         return torch.from_numpy(arrays["images"]).float()[:, None] / 16, torch.from_numpy(arrays["labels"])
 
 
-def test_a_limit_and_some_classes() -> None:
+def test_limit_and_class_count_select_balanced_subset() -> None:
     data = load("digits", (1, 8, 8), limit=50, classes=3)
     assert (len(data.train), len(data.held_out), len(data.classes)) == (50, 50, 3)
     assert sorted(torch.bincount(data.train.labels).tolist()) == [16, 17, 17]
@@ -75,14 +75,14 @@ def test_a_limit_and_some_classes() -> None:
 
 
 @pytest.mark.parametrize("options", [{"limit": 0}, {"classes": 1}, {"classes": 11}])
-def test_selections_that_cannot_be(options: dict[str, int]) -> None:
+def test_rejects_impossible_limits_and_class_counts(options: dict[str, int]) -> None:
     with pytest.raises(ArchError, match="A1113"):
         load("digits", (1, 8, 8), limit=options.get("limit"), classes=options.get("classes"))
     with pytest.raises(ArchError, match=r"A1113.*a half without samples"):
         load("digits", (1, 8, 8), limit=4, weights=0.01).halves()
 
 
-def test_a_run_knows_its_splits_again() -> None:
+def test_stored_splits_detect_changed_data() -> None:
     data = load("digits", (1, 8, 8))
     first = {"weights": data.halves()[0], "held out": data.held_out}
     stored = record("digits", 1, first)
@@ -106,7 +106,7 @@ def photographs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_is_made_on_access_is_what_is_made_at_once(photographs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lazy_images_equal_eager_images(photographs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = str(photographs)
     kept = load(source, (3, 8, 8))
     assert isinstance(kept.train.pixels, Tensor)
@@ -126,7 +126,7 @@ def test_what_is_made_on_access_is_what_is_made_at_once(photographs: Path, monke
         torch.testing.assert_close(one.to("cpu").images, same.images)
 
 
-def test_images_on_access_are_not_decoded_before(photographs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lazy_images_are_decoded_on_access_only(photographs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pixels, "MAX_STORED_BYTES", 0)
     monkeypatch.setattr(pixels, "_STATISTICS_ROWS", 4)
     read: list[str] = []
@@ -143,7 +143,7 @@ def test_images_on_access_are_not_decoded_before(photographs: Path, monkeypatch:
     assert len(read) == 6
 
 
-def test_mean_and_deviation_are_those_of_the_training_part() -> None:
+def test_normalization_uses_training_part_only() -> None:
     data = load("digits", (1, 8, 8))
     assert len(everything()[0]) == 1797 == len(data.train) + len(data.held_out)
     assert data.train.rows is not None
@@ -152,7 +152,7 @@ def test_mean_and_deviation_are_those_of_the_training_part() -> None:
     assert data.std[0] == pytest.approx(float(pixels_of_training.std()))
 
 
-def test_an_image_that_claims_to_be_enormous(photographs: Path) -> None:
+def test_rejects_image_with_enormous_claimed_size(photographs: Path) -> None:
     content = bytearray((photographs / "cat" / "0.png").read_bytes())
     content[16:24] = (200_000).to_bytes(4, "big") * 2
     content[29:33] = zlib.crc32(content[12:29]).to_bytes(4, "big")

@@ -31,7 +31,7 @@ X = RNG.normal(3, 2, (60, 4)).astype(np.float32)
 Y = (X @ np.array([1.0, -2.0, 0.5, 0.0]) + 1).astype(np.float32)
 
 
-def test_inputs_of_any_channels_are_matched_by_name_and_normalised(tmp_path: Path) -> None:
+def test_inputs_are_matched_by_name_and_normalized(tmp_path: Path) -> None:
     images = RNG.integers(0, 256, (30, 8, 8, 6), np.uint8)
     np.savez(tmp_path / "a.npz", x_image=images, x_table=X[:30], y_depth=Y[:30], y_width=X[:30, :2])
     data = load(tmp_path / "a.npz", inputs_of(TWO))
@@ -68,7 +68,7 @@ def forms() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_what_python_has_is_data(number: int) -> None:
+def test_python_data_forms_load_equally(number: int) -> None:
     wanted, found = load((X, Y), inputs_of(TABLE)), load(list(forms())[number], inputs_of(TABLE))
     for part in ("train", "held_out"):
         one, other = getattr(wanted, part), getattr(found, part)
@@ -76,7 +76,7 @@ def test_what_python_has_is_data(number: int) -> None:
         assert torch.equal(one.labels, other.labels.float())
 
 
-def test_a_network_is_trained_on_a_dataset_and_goes_on(tmp_path: Path) -> None:
+def test_regression_on_torch_dataset_trains_and_resumes(tmp_path: Path) -> None:
     settings = {"epochs": 12, "batch": 8, "lr": 0.05, "objective": {"kind": "regression", "loss": "huber"}}
     module, result = archir.train(TABLE, data=Pairs(), settings=settings)
     assert result.measures["r2"] > 0.9
@@ -96,7 +96,7 @@ def test_a_network_is_trained_on_a_dataset_and_goes_on(tmp_path: Path) -> None:
     assert all(torch.equal(one, other) for one, other in pairs)
 
 
-def test_arrays_on_the_disk_stay_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_mapped_arrays_equal_loaded_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, array in {"x_train": X[:40], "y_train": Y[:40], "x_test": X[40:], "y_test": Y[40:]}.items():
         np.save(tmp_path / f"{name}.npy", array)
     kept = load(str(tmp_path), inputs_of(TABLE))
@@ -106,7 +106,7 @@ def test_arrays_on_the_disk_stay_there(tmp_path: Path, monkeypatch: pytest.Monke
     assert (len(kept.train), len(mapped.held_out)) == (40, 20)
 
 
-def test_a_function_is_called_because_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_function_is_called_only_when_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine_of_fields.py").write_text(
         "import numpy as np\n\ndef data():\n    return np.ones((9, 4)), np.arange(9.0)\n"
     )

@@ -27,7 +27,7 @@ def taking(text: str) -> Inputs:
     return inputs_of(archir.loads(f"net n {{ \n input x: {text}\n output y = x |> identity \n }}").graph)
 
 
-def test_tables_have_words_and_several_targets(tmp_path: Path) -> None:
+def test_csv_table_encodes_words_and_several_targets(tmp_path: Path) -> None:
     path = tmp_path / "houses.csv"
     path.write_text(TABLE)
     data = load(f"{path}#price", taking("f32[4]"))  # size, Bonn, Ulm, sold
@@ -45,7 +45,7 @@ def test_tables_have_words_and_several_targets(tmp_path: Path) -> None:
     assert torch.equal(load(f"{tmp_path / 'parts'}#sold", taking("f32[4]")).train.labels, parts.train.labels)
 
 
-def test_whole_numbers_are_labels_where_they_look_like_it(tmp_path: Path) -> None:
+def test_integer_columns_become_labels_only_when_plausible(tmp_path: Path) -> None:
     def table(cells: Iterable[object], name: str = "a.csv") -> str:
         (tmp_path / name).write_text("x,y\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(cells)))
         return f"csv:{tmp_path / name}#y"
@@ -84,13 +84,13 @@ def test_parts_of_a_table_have_targets_of_one_type(tmp_path: Path) -> None:
         ("a,b\n1,nan\n2,3\n", "b", "`b` is not a finite number in row 2"),
     ],
 )
-def test_wrong_tables(text: str, target: str, message: str, tmp_path: Path) -> None:
+def test_rejects_invalid_csv_tables(text: str, target: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(ArchError, match=f"A1102.*{message}"):
         load(f"csv:{tmp_path / 'a.csv'}#{target}", taking("f32[1]"))
 
 
-def test_parquet_tables(tmp_path: Path) -> None:
+def test_parquet_table_is_read(tmp_path: Path) -> None:
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     columns = {"a": np.arange(12.0), "b": ["x", "y"] * 6, "c": np.arange(12) % 2}
     parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
@@ -98,7 +98,7 @@ def test_parquet_tables(tmp_path: Path) -> None:
     assert (data.classes, len(data.train)) == (("0", "1"), 10)
 
 
-def test_texts_are_windows_of_bytes_and_what_comes_next(tmp_path: Path) -> None:
+def test_texts_become_byte_windows_with_next_byte_targets(tmp_path: Path) -> None:
     text = "".join(map(chr, range(32, 127))) * 3
     (tmp_path / "a.txt").write_text(text)
     data = load(str(tmp_path / "a.txt"), taking("i64[8]"))
@@ -117,7 +117,7 @@ def test_texts_are_windows_of_bytes_and_what_comes_next(tmp_path: Path) -> None:
         load(str(tmp_path / "a.txt"), taking("f32[8]"))
 
 
-def test_series_are_windows_and_what_is_ahead(tmp_path: Path) -> None:
+def test_series_become_windows_with_horizon_targets(tmp_path: Path) -> None:
     rows = "".join(f"{i},{i * i},day{i}\n" for i in range(100))
     (tmp_path / "s.csv").write_text(f"a,b,name\n{rows}")
     data = load(f"series:{tmp_path / 's.csv'}#a@4", taking("f32[10, 2]"))
@@ -152,7 +152,7 @@ def firsts(part: Split) -> list[int]:
     return [int(row) for row in part.labels.reshape(len(part), -1)[:, 0]]
 
 
-def test_parts_of_a_series_are_cut_where_its_source_does_not_say_so() -> None:
+def test_series_parts_keep_minimum_gap() -> None:
     part = Part({"x": np.arange(40, dtype=np.float32)[:, None]}, {"y": np.arange(40, dtype=np.float32)})
     data = load(Source(part, None, (), min_gap=3), taking("f32[1]"))
     weights, validation = (half.labels.tolist() for half in data.halves())
@@ -188,7 +188,7 @@ def test_sounds_are_as_long_as_the_input(tmp_path: Path) -> None:
         load(f"wav:{tmp_path}", taking("f32[100]"))
 
 
-def test_masks_lie_on_images(tmp_path: Path) -> None:
+def test_masks_are_paired_with_images(tmp_path: Path) -> None:
     for name in ("images", "masks"):
         (tmp_path / name).mkdir()
     for number in range(10):

@@ -1,4 +1,4 @@
-"""Data sets of the hub that are not images: texts, tokens, sounds, arrays and tables, by a package that looks alike."""
+"""Hub data sets of texts, tokens, sounds, arrays and tables, mostly through a stand-in for the `datasets` package."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def arrays(data: Data, name: str = "x") -> Any:
 TEXTS = {"text": ["good", "bad", "a very long text"] * 4, "label": [1, 0, 1] * 4}
 
 
-def test_texts_with_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labeled_texts_become_padded_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes, cut off or filled up with zeros; classes have the names of the data set."""
     given(monkeypatch, {"train": TEXTS, "test": TEXTS}, label=ClassLabel(["no", "yes"]))
     data = load("hf:reviews#label", taking("input x: i64[6]"))
@@ -92,7 +92,7 @@ def test_texts_with_labels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("target", ["", "#text"])
-def test_texts_without_a_target_are_one(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_without_target_are_joined_for_next_byte_prediction(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given(monkeypatch, {"train": {"text": ["one two", "three"]}, "validation": {"text": ["four five six"]}})
     data = load(f"hf:books{target}", taking("input x: i64[4]"))
     assert bytes(arrays(data).flatten().tolist()) == b"one two\nthre"
@@ -100,7 +100,7 @@ def test_texts_without_a_target_are_one(target: str, monkeypatch: pytest.MonkeyP
     assert len(data.held_out) == 3
 
 
-def test_tokens_and_their_tags(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_and_tags_are_padded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tags of tokens that there are not count nowhere."""
     tagged = {"ids": [[5, 6, 7], [8]] * 5, "tags": [[1, 0, 2], [1]] * 5}
     given(monkeypatch, {"train": tagged, "test": tagged})
@@ -121,7 +121,7 @@ def sound(rate: int, values: Sequence[float]) -> bytes:
     return stream.getvalue()
 
 
-def test_sounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sounds_are_decoded_and_padded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Encoded ones, and arrays; as long as the net's input, and all of one rate."""
     files = {"audio": [{"bytes": sound(8000, [0.5, -0.25]), "path": None}] * 6, "word": ["yes", "no"] * 3}
     given(monkeypatch, {"train": files, "test": files}, audio=Audio())
@@ -141,7 +141,7 @@ def test_sounds(monkeypatch: pytest.MonkeyPatch) -> None:
         load("hf:commands#word", taking("input x: f32[3]"))
 
 
-def test_columns_by_the_names_of_inputs_and_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_are_matched_to_inputs_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = {"left": [[1.0, 2.0], [3.0, 4.0]] * 5, "right": [[7.0], [9.0]] * 5, "price": [0.5, 1.5] * 5}
     given(monkeypatch, {"train": rows})
     two = inputs_of(archir.loads("net n {\n input left: f32[2]\n input right: f32[1]\n output y = left\n}").graph)
@@ -165,14 +165,16 @@ def test_columns_by_the_names_of_inputs_and_tables(monkeypatch: pytest.MonkeyPat
         ("hf:ragged#label", "input x: f32[2]", r"rows of `ids` of hf:ragged have different shapes"),
     ],
 )
-def test_what_does_not_fit_is_said(source: str, inputs: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_columns_that_do_not_fit_inputs(
+    source: str, inputs: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ragged = {"ids": [[1.0, 2.0], [3.0]] * 6, "label": [0, 1] * 6}
     given(monkeypatch, {"train": ragged if "ragged" in source else TEXTS})
     with pytest.raises(ArchError, match=f"(?s)A1102.*{said}"):
         load(source, inputs_of(archir.loads(f"net n {{\n {inputs}\n output y = {inputs.split()[1][:-1]}\n}}").graph))
 
 
-def test_the_package_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_real_datasets_package_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets = pytest.importorskip("datasets", reason="the package `datasets` is not installed")
@@ -196,7 +198,7 @@ def test_the_package_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         ([{"y": [[1.0]]}, {"z": [[1.0]]}], "share no column|has no column"),
     ],
 )
-def test_parts_that_lack_something_are_refused(parts: list[dict[str, list[Any]]], said: str) -> None:
+def test_rejects_parts_with_missing_columns(parts: list[dict[str, list[Any]]], said: str) -> None:
     space = archir.loads("net n() { input y: f32[1]\n output z = y |> linear(2) }")
     targets = ["label"] if "label" in parts[0] else []
     with pytest.raises(ArchError, match=said):

@@ -1,4 +1,4 @@
-"""What a network is called with does not depend on what it does with it."""
+"""Networks keep inputs that the chosen architecture does not use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with data or a task is said before training, and nothing is left of what never began."""
+"""Wrong data or tasks are rejected before training and leave no files."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ WRONG: dict[str, tuple[str, Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_it_is_said_and_nothing_is_left(name: str, tmp_path: Path) -> None:
+def test_wrong_data_or_objective_is_rejected_without_run_folder(name: str, tmp_path: Path) -> None:
     net, data, objective, message = WRONG[name]
     graph = archir.loads(net).graph
     settings = {"epochs": 1, "objective": {"kind": "classification", **objective}}
@@ -158,7 +158,7 @@ def test_it_is_said_and_nothing_is_left(name: str, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_most_of_them_show_the_net() -> None:
+def test_most_errors_point_into_the_net() -> None:
     shown = 0
     for net, data, objective, _ in WRONG.values():
         settings = {"epochs": 1, "objective": {"kind": "classification", **objective}}

@@ -1,4 +1,4 @@
-"""The GPU that is not there finds what a GPU would: mistakes that are planted, three of each kind."""
+"""The simulated GPU detects planted mistakes: wrong devices, waits, lost precision and wrong generators."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def weights_that_are_sent_each_time(x: Tensor) -> object:
     [(loss_that_is_looked_at, "_local_scalar_dense"), (positions_of_what_is_positive, "index"),
      (weights_that_are_sent_each_time, "copy to the GPU")],
 )  # fmt: skip
-def test_waiting_is_written_down(planted: Callable[[Tensor], object], said: str) -> None:
+def test_synchronizing_operations_are_recorded(planted: Callable[[Tensor], object], said: str) -> None:
     with gpu() as seen:
         x = noise(2, 3)
         assert seen.waits == []
@@ -87,7 +87,7 @@ def softmax_that_was_made_short(x: Tensor) -> object:
 
 @imagined
 @pytest.mark.parametrize("planted", [logarithm_in_16_bits, softmax_that_was_made_short])
-def test_digits_that_get_lost_are_written_down(planted: Callable[[Tensor], object]) -> None:
+def test_lost_precision_is_recorded(planted: Callable[[Tensor], object]) -> None:
     with gpu() as seen:
         planted(noise(2, 3))
     (line,) = seen.narrow
@@ -95,7 +95,7 @@ def test_digits_that_get_lost_are_written_down(planted: Callable[[Tensor], objec
 
 
 @imagined
-def test_products_that_autocast_does_not_see_are_written_down() -> None:
+def test_products_outside_autocast_are_recorded() -> None:
     with gpu() as seen, torch.autocast("cuda", torch.bfloat16):
         x = noise(2, 3)
         torch.zeros(2, 2, device="cuda").addmm_(x, x.T)
@@ -111,7 +111,7 @@ def test_types_that_do_not_fit_are_refused() -> None:
 
 
 @imagined
-def test_autocast_is_that_of_gpus() -> None:
+def test_autocast_dtypes_equal_those_of_gpu() -> None:
     with gpu() as seen, torch.autocast("cuda", torch.bfloat16):
         x = noise(3, 3)
         found = {"mm": x @ x, "linear": F.linear(x, x), "softmax": (x @ x).softmax(1), "exp": (x @ x).exp()}
@@ -122,7 +122,7 @@ def test_autocast_is_that_of_gpus() -> None:
     assert not seen.wide
 
 
-def test_numbers_come_from_generators_of_the_gpu() -> None:
+def test_cpu_generators_are_rejected() -> None:
     with gpu():
         generator = torch.Generator()
         with pytest.raises(RuntimeError, match="device type for generator"):
@@ -131,7 +131,7 @@ def test_numbers_come_from_generators_of_the_gpu() -> None:
             noise(3).normal_(generator=generator)
 
 
-def test_what_is_on_the_gpu_has_no_array() -> None:
+def test_gpu_tensor_cannot_become_numpy_array() -> None:
     with gpu(), pytest.raises(TypeError, match="can't convert cuda:0"):
         noise(3).numpy()
 

@@ -57,7 +57,7 @@ TOLERANCE = {"rtol": 1e-3, "atol": 1e-4} if REAL[0] else {}
 
 @pytest.mark.parametrize("precision", with_soak(["float32", "bf16"], ["float32"]))
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_operations(case: Case, precision: str) -> None:
+def test_operations_on_gpu_equal_cpu_with_expected_waits(case: Case, precision: str) -> None:
     graph = graph_of(*case)
     with gpu() as seen:
         there = outputs(graph, "cuda", precision)
@@ -75,7 +75,7 @@ def test_operations(case: Case, precision: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [*SUPERVISED, "classification"])
-def test_objectives(kind: str) -> None:
+def test_objectives_on_gpu_equal_cpu_without_waiting(kind: str) -> None:
     given, target = SUPERVISED.get(kind, (torch.eye(5), torch.tensor([0, 1, 2, 3, 3])))
     objective = create(kind, {})
     batch = Batch({"x": given}, {"y": target})
@@ -95,7 +95,7 @@ def test_objectives(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROXIES)
-def test_proxies(name: str) -> None:
+def test_proxies_on_gpu_equal_cpu(name: str) -> None:
     graph = archir.loads(
         "net n {\n input x: f32[1, 8, 8]\n x = x |> conv(4) |> batch_norm |> relu |> conv(10) |> relu\n"
         " output y = x |> global_avg_pool\n}"
@@ -160,7 +160,7 @@ def test_batches_are_made_without_waiting(kind: str) -> None:
         assert torch.equal(here(other.labels), one.labels)
 
 
-def test_figures_leave_the_gpu_without_waiting() -> None:
+def test_metrics_are_read_without_gpu_waits() -> None:
     with gpu() as seen:
         measured = MetricsQueue()
         for index in range(2 * WINDOW):

@@ -89,7 +89,9 @@ def agree(one: Job) -> tuple[list[list[str]], GpuEvents]:
     ],
     ids=str,
 )
-def test_steps_of_every_strategy(name: str, options: dict[str, Any], precision: str) -> None:
+def test_strategy_steps_on_gpu_equal_cpu_with_expected_waits(
+    name: str, options: dict[str, Any], precision: str
+) -> None:
     waits, seen = agree(job_of(name, options, precision=precision))
     assert waits == [INHERENT.get(name, [])] * 3
     assert seen.narrow == []
@@ -111,7 +113,9 @@ def test_steps_of_every_strategy(name: str, options: dict[str, Any], precision: 
     ],
     ids=str,
 )
-def test_steps_are_replayed(name: str, options: dict[str, Any], kinds: int, precision: str) -> None:
+def test_steps_replayed_by_cuda_graphs_equal_plain_steps(
+    name: str, options: dict[str, Any], kinds: int, precision: str
+) -> None:
     """Figures of many steps, most of them replayed, are those of steps that are not; weights and statistics, too."""
     one = replace(job_of(name, options, precision=precision, epochs=REPLAYED), device="cuda")
     plain = replace(one, phase=one.phase.model_copy(
@@ -170,7 +174,7 @@ ELSEWHERE = {
 """Settings of training that are not stepped with here, and why."""
 
 
-def test_every_setting_of_training_is_stepped_with() -> None:
+def test_every_training_setting_is_covered() -> None:
     stepped: set[str] = set(ELSEWHERE)
     for setting in [*ENGINE.values(), {"weights": job().phase.weights}]:
         for one in setting.values():
@@ -181,7 +185,7 @@ def test_every_setting_of_training_is_stepped_with() -> None:
 
 
 @pytest.mark.parametrize("setting", ENGINE)
-def test_steps_with_every_setting_of_training(setting: str) -> None:
+def test_steps_with_training_settings_equal_cpu(setting: str) -> None:
     given = dict(ENGINE[setting])
     augment = given.pop("augment", None)
     one = job_of("train", {}, **given, data=DataSettings(augment=augment or Augment()))
@@ -232,7 +236,7 @@ SEARCHES = {
 }  # fmt: skip
 
 
-def test_every_strategy_is_looked_at() -> None:
+def test_every_strategy_is_covered() -> None:
     """Those that only ask for candidates all go through one phase of this backend; a few of them stand for all."""
     everything = "".join(SEARCHES.values())
     seen = {name for name in STRATEGIES if f'strategy = "{name}"' in everything}
@@ -242,7 +246,7 @@ def test_every_strategy_is_looked_at() -> None:
 
 
 @pytest.mark.parametrize("name", with_soak(SEARCHES, ["told", "restored", "others"]))
-def test_whole_searches(name: str, tmp_path: Path) -> None:
+def test_complete_searches_on_gpu_equal_cpu(name: str, tmp_path: Path) -> None:
     path = written(tmp_path, "", SEARCHES[name].format(one=1, two=2))
     asked: dict[str, Any] = {"resume": False, "fall_back": False, "overrides": {}, "callback": None}
     execute(path, tmp_path / "cpu", device="cpu", **asked)

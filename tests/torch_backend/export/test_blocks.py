@@ -52,7 +52,7 @@ def twice() -> Graph:
     return archir.loads(TWICE, name="twice").graph
 
 
-def test_a_searched_module_trains_in_a_network_written_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readme_block_trains_inside_handwritten_resnet50(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the example's README shows: the module as a file, in a ResNet-50 of torch, with the published size."""
     readme = EXAMPLES / "autola" / "README.md"
     program, shown = next(
@@ -80,7 +80,7 @@ def test_a_searched_module_trains_in_a_network_written_by_hand(tmp_path: Path, m
 
 
 @pytest.mark.parametrize(("stage", "channels"), [pytest.param(0, 64, marks=pytest.mark.soak), (3, 512)])
-def test_the_file_of_a_block_computes_what_the_block_computes(stage: int, channels: int, tmp_path: Path) -> None:
+def test_emitted_block_file_equals_block(stage: int, channels: int, tmp_path: Path) -> None:
     scope = f"resnet.residual_stages.inside_bottleneck[{stage}][1].bottleneck.hoga"
     module = archir.compile(archir.block(autola(), f"hoga@{scope}")).eval()
     hoga = imported(tmp_path / "hoga.py", written("hoga")).Hoga(channels).eval()
@@ -96,7 +96,7 @@ def test_a_block_takes_sizes_that_the_network_does_not_have(tmp_path: Path) -> N
     assert hoga(torch.randn(2, 96, 7, 7)).shape == (2, 96, 7, 7)
 
 
-def test_a_block_computes_what_it_computes_in_the_network() -> None:
+def test_block_output_equals_its_output_in_network() -> None:
     graph = twice()
     whole = archir.compile(graph).eval()
     first, second = (archir.compile(archir.block(graph, f"unit@{scope}")).eval() for scope in ("unit", "unit_2"))
@@ -111,7 +111,7 @@ def test_a_block_computes_what_it_computes_in_the_network() -> None:
         assert torch.equal(second(first(image)), seen[0])
 
 
-def test_several_inputs_and_outputs(tmp_path: Path) -> None:
+def test_block_with_several_inputs_and_outputs_is_extracted(tmp_path: Path) -> None:
     graph = twice()
     block = archir.block(graph, "two")
     assert [*block.inputs] == ["x", "x2"]
@@ -131,7 +131,7 @@ def test_several_inputs_and_outputs(tmp_path: Path) -> None:
         ("unit", r"3 different calls of `unit`: those at `unit`, `unit_2` and `unit_3`\n.*`unit@unit`"),
     ],
 )
-def test_what_is_not_one_block_is_refused(name: str, message: str) -> None:
+def test_rejects_unknown_or_ambiguous_block(name: str, message: str) -> None:
     with pytest.raises(ArchError, match=f"(?s)A0906.*{message}"):
         archir.block(twice(), name)
 
@@ -141,7 +141,7 @@ def test_blocks_with_different_contents_are_not_one_class() -> None:
         emit_block(autola(), "edge")
 
 
-def test_choices_come_first() -> None:
+def test_rejects_block_with_open_choices() -> None:
     space = archir.load(EXAMPLES / "autola" / "autola.arch", depth=8)
     with pytest.raises(ArchError, match=r"A0901.*`hoga.edge\[0\]\[0\].op`"):
         archir.block(space.graph, "hoga")

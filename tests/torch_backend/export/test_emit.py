@@ -61,7 +61,7 @@ def test_resnet50_is_short_and_imports_torch_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fresh", with_soak([False, True], [False]))
-def test_the_file_runs_where_archir_is_not(
+def test_emitted_file_runs_without_archir(
     fresh: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In an interpreter of its own, or in this one, where archir can no longer be imported."""
@@ -85,7 +85,7 @@ def test_the_file_runs_where_archir_is_not(
 
 
 @pytest.mark.parametrize("biased", ["true", "false"])
-def test_convolutions_with_uneven_pads(biased: str, tmp_path: Path) -> None:
+def test_unevenly_padded_convolutions_are_emitted_exactly(biased: str, tmp_path: Path) -> None:
     """They are not layers of torch: a class of their own, of which a network may need two forms."""
     text = """
     net uneven {
@@ -124,7 +124,7 @@ def test_names_cannot_inject_code(tmp_path: Path) -> None:
         assert all(torch.equal(wanted[name], found[name]) for name in wanted)
 
 
-def test_a_block_that_reads_nothing_knows_the_batch(tmp_path: Path) -> None:
+def test_block_without_input_knows_batch_size(tmp_path: Path) -> None:
     text = """
     block table(size) { return parameter([size]) }
     block half(size) { return table(size) * 0.5 }
@@ -156,7 +156,7 @@ def test_modules_that_are_passed_in_are_not_shared(tmp_path: Path) -> None:
     assert sum(p.numel() for p in twins.parameters()) == archir.cost(graph).params
 
 
-def test_numbers_are_parameters_and_what_follows_from_them_is_written_so() -> None:
+def test_derived_numbers_are_emitted_as_expressions() -> None:
     text = """
     block unit(x, width) { return x |> conv(width / 4, kernel=1) |> relu |> conv(width) |> slice(0, width / 2) }
     net units { input x: f32[8, 8, 8]
@@ -184,18 +184,18 @@ def test_numbers_are_parameters_and_what_follows_from_them_is_written_so() -> No
         ("x[0:2] |> concat(sigmoid(x[2:8]))", "x[:, 2:]"),
     ],
 )
-def test_equal_parts_are_taken_apart_at_once(parts: str, text: str, tmp_path: Path) -> None:
+def test_only_equal_slices_are_emitted_as_chunk(parts: str, text: str, tmp_path: Path) -> None:
     net = f"net parts {{ input x: f32[8, 8, 8]\n output y = {parts} }}"
     assert text in assert_same(archir.loads(net, name="parts").graph, tmp_path / "parts.py")
 
 
-def test_choices_must_be_made(tmp_path: Path) -> None:
+def test_rejects_emitting_open_choices(tmp_path: Path) -> None:
     space = archir.load(EXAMPLES / "full_attention" / "full_attention.arch")
     with pytest.raises(archir.ArchError, match=r"A0901.*must be chosen"):
         emit(space.graph)
 
 
-def test_a_network_without_weights_has_a_file_of_them(tmp_path: Path) -> None:
+def test_network_without_weights_saves_and_loads_empty_file(tmp_path: Path) -> None:
     graph = archir.loads("net plain { input x: f32[4]\n output y = x |> relu }").graph
     module, path = lower(graph), tmp_path / "plain.safetensors"
     save_weights(module, path)
@@ -212,7 +212,7 @@ def test_weights_of_any_type_are_read(dtype: torch.dtype, tmp_path: Path) -> Non
     assert loaded(torch.ones(1, 4)).tolist() == [[5, 5]]
 
 
-def test_every_operation_stands_in_a_file_of_its_own(tmp_path: Path) -> None:
+def test_every_operation_is_emitted_exactly(tmp_path: Path) -> None:
     for i, (op, dims) in enumerate({(type(op), tuple(map(len, dims))): (op, dims) for op, dims in CASES}.values()):
         graph = graph_of(op, dims)
         emitted = imported(tmp_path / f"net{i}.py", text := emit(graph))

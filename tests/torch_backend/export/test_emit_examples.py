@@ -53,7 +53,7 @@ def imports(path: Path) -> set[str]:
     return {name.split(".")[0] for name in names}
 
 
-def test_all_nets_are_here() -> None:
+def test_every_example_net_is_listed() -> None:
     found = set()
     for path in EXAMPLES.rglob("*.arch"):
         for name in re.findall(r"^net (\w+)", read_program(path), re.MULTILINE):
@@ -63,7 +63,7 @@ def test_all_nets_are_here() -> None:
 
 @pytest.mark.parametrize("seed", [0, *SOAK])
 @pytest.mark.parametrize("net", with_soak(NETS, FEW))
-def test_files_compute_what_networks_compute(net: str, seed: int, tmp_path: Path) -> None:
+def test_emitted_example_files_equal_networks(net: str, seed: int, tmp_path: Path) -> None:
     space = elaborated(net, **NETS[net])
     if seed and not space.choices:
         pytest.skip("there is one architecture")
@@ -87,14 +87,14 @@ def test_files_compute_what_networks_compute(net: str, seed: int, tmp_path: Path
 @pytest.mark.parametrize(
     "net", with_soak(["glit.arch", "search.arch:high", "search.arch:low", "search.arch:levels"], ["glit.arch"])
 )
-def test_a_glit_of_twelve_blocks_is_short(net: str) -> None:
+def test_sampled_glit_file_is_short(net: str) -> None:
     space = archir.load(EXAMPLES / "glit" / net)
     assert space.graph.parameters.get("depth", 12) == 12
     for seed in range(5):
         assert len(emit(space.specialize(space.sample(seed))).splitlines()) < 250
 
 
-def test_the_authors_glit_is_short() -> None:
+def test_published_glit_file_is_short() -> None:
     space = archir.load(EXAMPLES / "glit" / "search.arch:low")
     choices = read_architecture((EXAMPLES / "glit" / "glit_tiny.json").read_text()).choices
     text = emit(space.specialize(space.architecture(choices)))
@@ -109,7 +109,9 @@ def printed(path: Path, capsys: pytest.CaptureFixture[str], patch: pytest.Monkey
     return capsys.readouterr().out
 
 
-def test_files_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_emitted_file_runs_with_named_adjacent_or_no_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the weights that are named, with those beside it, and with none."""
     path, module = written(archir.load(EXAMPLES / "mobilenet_v2.arch", size=32, classes=10).graph, tmp_path)
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Rules as the expressions that they come down to."""
+"""Lowering rules inlined as expressions once constants and axes are known."""
 
 from __future__ import annotations
 
@@ -99,19 +99,19 @@ def asked(x: Any, y: Any) -> Any:
         (never, ["a"], {"some": False}, None),
     ],
 )
-def test_a_rule_is_an_expression_where_constants_decide(
+def test_rule_becomes_expression_when_constants_decide(
     rule: Callable[..., Any], operands: list[str], values: dict[str, Any], text: str | None
 ) -> None:
     assert expression(rule, operands, [4] * len(operands), values) == text
 
 
-def test_the_number_of_axes_decides() -> None:
+def test_number_of_axes_selects_expression() -> None:
     assert expression(by_axes, ["a"], [3], {}) == "a.mean(1)"
     assert expression(by_unknown, ["a", "b"], [2, 3], {}) == "a"
     assert expression(by_unknown, ["a", "b"], [3, 2], {}) is None
 
 
-def test_a_function_keeps_the_branches_that_are_left() -> None:
+def test_specialized_rule_keeps_remaining_branches() -> None:
     assert specialise_rule(by_mode, [4], {"mode": "add"}) == "def by_mode(x: Any) -> Any:\n    return x + 1"
     assert specialise_rule(by_mode, [4], {"mode": "twice"}).endswith("-> Any:\n    return x * 2")
     assert specialise_rule(by_axes, [4], {}) == "def by_axes(x: Any) -> Any:\n    return x.mean((2, 3))"

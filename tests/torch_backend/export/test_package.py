@@ -1,4 +1,4 @@
-"""Packages of torch: what they compute, what they say of themselves, and that one which was changed is not loaded."""
+"""Torch packages: numerical equality, certificates, and detection of changed packages before they are loaded."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def exported(tmp_path: Path) -> Path:
     return tmp_path / "small.pt2"
 
 
-def test_a_graph_of_torch_export(tmp_path: Path) -> None:
+def test_exported_package_is_exact_and_carries_metadata(tmp_path: Path) -> None:
     for deployed in (True, False):
         path = tmp_path / f"{deployed}.pt2"
         report = written(path, metadata={"recipe": "none"}, deployed=deployed)
@@ -74,7 +74,7 @@ def test_a_graph_of_torch_export(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_package_of_aotinductor(tmp_path: Path) -> None:
+def test_aotinductor_package_is_exact(tmp_path: Path) -> None:
     """One network through the compiler, which takes its time; where there is none, that is what is said."""
     path = tmp_path / "small.pt2"
     assert written(path, "aot").relative <= 1e-4
@@ -82,7 +82,7 @@ def test_a_package_of_aotinductor(tmp_path: Path) -> None:
     assert sorted(one.name for one in tmp_path.iterdir()) == ["small.pt2", "small.pt2.json"]
 
 
-def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_compiler_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: Any, **__: Any) -> None:
         raise RuntimeError("No working C++ compiler found\nwhere it was looked for")
 
@@ -100,7 +100,7 @@ def test_a_module_stays_in_its_mode(tmp_path: Path) -> None:
     assert module.training
 
 
-def test_what_was_not_changed_is_as_certified(exported: Path) -> None:
+def test_unchanged_package_verifies(exported: Path) -> None:
     found = TORCH.verify(exported, trust=sha256(exported).upper())
     assert found.files == ("small.pt2",)
     assert found.differences["torch CPU"] <= 1e-5
@@ -126,7 +126,7 @@ def test_a_flipped_bit_is_noticed_before_anything_is_loaded(exported: Path, monk
         path.write_bytes(whole)
 
 
-def test_one_that_computes_something_else_is_noticed(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_package_with_different_outputs_is_detected(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = package.runner
 
     def wrong(*arguments: Any) -> Any:
@@ -159,7 +159,7 @@ def resealed(path: Path, **changes: Any) -> None:
         {"inputs": {"image": {"shape": [1, 8, 8], "dtype": "f8"}}},
     ],
 )  # fmt: skip
-def test_certificates_of_something_else(exported: Path, changes: dict[str, Any]) -> None:
+def test_rejects_malformed_certificates(exported: Path, changes: dict[str, Any]) -> None:
     resealed(exported, **changes)
     with pytest.raises(ArchError, match="A0917"):
         TORCH.verify(exported)
@@ -174,7 +174,7 @@ def test_certificates_of_something_else(exported: Path, changes: dict[str, Any])
         {"inputs": {"image": {"shape": [1, 8, 8], "dtype": "f16"}}},
     ],
 )
-def test_certificates_of_other_packages(exported: Path, changes: dict[str, Any]) -> None:
+def test_rejects_certificate_of_other_package(exported: Path, changes: dict[str, Any]) -> None:
     resealed(exported, **changes)
     with pytest.raises(ArchError, match="A0919"):
         TORCH.verify(exported)
@@ -242,7 +242,7 @@ def test_a_forged_package_runs_nothing(exported: Path) -> None:
     assert "pickled" in CliRunner().invoke(main, ["verify", str(exported)]).stderr
 
 
-def test_what_is_no_package(exported: Path) -> None:
+def test_rejects_malformed_package(exported: Path) -> None:
     whole = exported.read_bytes()
     changes: list[Callable[[dict[str, bytes]], Any]] = [
         dict.clear,
@@ -273,7 +273,7 @@ def test_what_is_no_package(exported: Path) -> None:
             TORCH.verify(exported)
 
 
-def test_what_was_there_stays_until_a_new_one_holds(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_packaging_keeps_previous_package(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {file.name: file.read_bytes() for file in exported.parent.iterdir()}
     runner = package.runner
 
@@ -299,7 +299,7 @@ def test_a_module_stays_in_its_mode_where_torch_cannot(tmp_path: Path, monkeypat
     assert module.training
 
 
-def test_a_disk_that_is_full(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported_and_keeps_previous_package(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise RuntimeError("PytorchStreamWriter failed writing file data/0\nframe #0: nobody wants to read")
 
@@ -311,7 +311,7 @@ def test_a_disk_that_is_full(exported: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert exported.read_bytes() == before
 
 
-def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compile_and_verify_commands_handle_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("small.arch").write_text(archir.format(SMALL))
     done = CliRunner().invoke(main, ["compile", "small.arch", "--to", "exported", "-o", "net.pt2"])
@@ -330,7 +330,7 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert CliRunner().invoke(main, ["export", ".", "--to", "python", "-o", "net.safetensors"]).exit_code == 2
 
 
-def test_a_run_becomes_what_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_command_writes_python_block_and_package_of_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("net.arch").write_text(archir.format(RUN))
     for arguments in (["train", "net.arch", "--epochs", "1", "-o", "run"], ["export", "run", "-o", "net.py"]):

@@ -26,16 +26,21 @@ def single(space: Space, rng: random.Random, policy: Policy = "choices", samples
 
 
 def sandwich(
-    space: Space, rng: random.Random, samples: int = 2, shared: Collection[str] = (), by: str = "macs"
+    space: Space,
+    rng: random.Random,
+    samples: int = 2,
+    shared: Collection[str] = (),
+    by: str = "macs",
+    policy: Policy = "choices",
 ) -> list[Architecture]:
     """Return the largest and the smallest architecture, and `samples` uniformly sampled ones (sandwich rule).
 
     See Yu et al. 2020, BigNAS. The choices with paths in `shared` are sampled first, uniformly, and have the same
     outcomes in all of these architectures, which Pi et al. (2021, TrioNet, section 3.4) call hierarchical sampling.
-    `by` is the cost that defines largest and smallest.
+    `by` is the cost that defines largest and smallest, `policy` the distribution of the sampled architectures.
     """
     fixed = {c.path: rng.randrange(c.outcome_count) for c in space.choices if c.path in shared}
-    others = [complete(space, fixed, rng, "choices") for _ in range(samples)]
+    others = [complete(space, fixed, rng, policy) for _ in range(samples)]
     return [largest(space, fixed, by), smallest(space, fixed, by), *others]
 
 

@@ -68,6 +68,14 @@ def test_hierarchical_sampling_is_uniform_over_operators(block: Space) -> None:
     assert chisquare(uniform).pvalue < 1e-9
 
 
+def test_sandwich_samples_uniformly_over_architectures_on_request(block: Space) -> None:
+    rng = random.Random(2)
+    draws = [sandwich(block, rng, 1, policy="architectures")[2]["operator"] for _ in range(2_000)]
+    counts = Counter(map(str, draws))
+    found = [counts[name] for name in ("conv", "local", "axial")]
+    assert chisquare(found, [2_000 * part / 70 for part in (6, 48, 16)]).pvalue > 1e-3
+
+
 def test_settings_are_uniform_given_the_operator(block: Space) -> None:
     rng = random.Random(1)
     draws = [sandwich(block, rng, 1, {"operator"})[2] for _ in range(2_000)]

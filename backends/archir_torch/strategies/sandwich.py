@@ -33,6 +33,9 @@ class SandwichOptions(SupernetOptions):
     """Number of uniformly sampled architectures per step, in addition to the largest and the smallest."""
     first: Annotated[tuple[str, ...], ListAsTuple] = ()
     """Choices that are sampled before all others, once per step: path patterns, or tags."""
+    uniform: Literal["choices", "architectures"] = "choices"
+    """Distribution of the sampled architectures: every choice sampled uniformly in turn (`choices`), or uniform over
+    all `architectures`."""
     size: str = "macs"
     """Cost by which the largest and the smallest architecture are determined."""
     distill: float = Field(default=0.0, ge=0, le=1)
@@ -73,4 +76,4 @@ class Sandwich(Supernet):
 
     def paths(self, rng: random.Random) -> Sequence[Architecture]:
         """Return the architectures to train in a step, the largest first."""
-        return sandwich(self.space, rng, self.options.drawn, self.first, self.options.size)
+        return sandwich(self.space, rng, self.options.drawn, self.first, self.options.size, self.options.uniform)

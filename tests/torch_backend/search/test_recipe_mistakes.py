@@ -140,11 +140,9 @@ def test_misspelled_or_misplaced_settings_get_hint(table: str) -> None:
 
 
 def model_of(table: str) -> type[BaseModel]:
-    (found,) = (
-        one
-        for one in (Phase.model_fields[table].annotation, *get_args(Phase.model_fields[table].annotation))
-        if isinstance(one, type) and issubclass(one, BaseModel)
-    )
+    annotation = Phase.model_fields[table].annotation
+    parts = [part for outer in (annotation, *get_args(annotation)) for part in (outer, *get_args(outer))]
+    (found,) = {part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)}
     return found
 
 

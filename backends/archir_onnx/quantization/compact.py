@@ -7,16 +7,15 @@ recognises only certain node patterns, so some zero points are kept although the
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from string import ascii_letters, digits
 
 import numpy as np
 import onnx
 from onnx import defs, helper, numpy_helper
 
-from archir_onnx.quantization.outline import outline, short_names
-
-OUTLINE_LIMIT = 256 << 10
-"""Maximum model size in bytes for outlining repeated expressions as functions."""
-
+_CHARACTERS = ascii_letters + digits
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _WINDOWED = (*_CONVOLUTIONS, "MaxPool", "AveragePool", "LpPool")
 
@@ -38,9 +37,7 @@ def compact(model: onnx.ModelProto) -> onnx.ModelProto:
     used = {node.domain for node in graph.node}
     for entry in [entry for entry in model.opset_import if entry.domain not in used]:
         model.opset_import.remove(entry)
-    _short_names(graph)
-    if model.ByteSize() < OUTLINE_LIMIT and model.ir_version >= 8 and not model.functions:
-        outline(model)
+    _shorten_names(graph)
     return model
 
 
@@ -119,14 +116,24 @@ def _drop_defaults(node: onnx.NodeProto, opset: int) -> None:
             node.attribute.remove(attribute)
 
 
-def _short_names(graph: onnx.GraphProto) -> None:
+def _shorten_names(graph: onnx.GraphProto) -> None:
     """Rename values to short names; the shortest names go to the values that are used most often."""
     fixed = {value_info.name for value_info in (*graph.input, *graph.output)}
     uses = Counter(name for node in graph.node for name in (*node.input, *node.output) if name and name not in fixed)
-    new_names = (name for name in short_names() if name not in fixed)
+    new_names = (name for name in _short_names() if name not in fixed)
     names = {name: next(new_names) for name, _ in uses.most_common()}
     for tensor in graph.initializer:
         tensor.name = names.get(tensor.name, tensor.name)
     for node in graph.node:
         node.input[:] = [names.get(name, name) for name in node.input]
         node.output[:] = [names.get(name, name) for name in node.output]
+
+
+def _short_names() -> Iterator[str]:
+    """Yield short names: a, b, ..., 9, aa, ab, ..."""
+    for number in count():
+        text = ""
+        while number >= 0:
+            text = _CHARACTERS[number % len(_CHARACTERS)] + text
+            number = number // len(_CHARACTERS) - 1
+        yield text

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import inliner, numpy_helper
+from onnx import numpy_helper
 
 import archir
 from archir_onnx.quantization import layers as lay
@@ -37,7 +37,7 @@ def text(model: bytes) -> int:
 
 @pytest.mark.parametrize("arithmetic", ["static", "dynamic"])
 def test_fewer_bytes_compute_the_same(arithmetic: lay.ResolvedMode, trained: Path, tmp_path: Path) -> None:
-    """To the last bit; onnxruntime makes the same of it, and plain ONNX comes of it when functions are put back."""
+    """Outputs are equal to the last bit, onnxruntime fuses the same layers, and all operators are standard ones."""
     model = onnx.load(trained)
     images = noise("image", (1, 8, 8))
     entrance = ModelInterface.of(model)
@@ -48,15 +48,13 @@ def test_fewer_bytes_compute_the_same(arithmetic: lay.ResolvedMode, trained: Pat
     found = compact(wanted)
     after = found.SerializeToString()
     assert text(after) < 0.5 * text(before)
-    assert (len(found.functions) > 0) == (arithmetic == "static")
+    assert not found.functions
+    assert {entry.domain for entry in found.opset_import} <= {"", "com.microsoft"}
     for arrays in given:
         (one,), (other,) = (session(content).run(None, arrays) for content in (before, after))
         assert np.array_equal(one, other)
     assert fused(before, tmp_path) == fused(after, tmp_path)
     assert fused(after, tmp_path)["QLinearConv"] == (3 if arithmetic == "static" else 0)
-    flat = inliner.inline_local_functions(found)
-    assert not flat.functions
-    assert np.array_equal(session(flat.SerializeToString()).run(None, given[-1])[0], other)
 
 
 def test_layers_that_share_weights_compute_the_same(trained: Path, tmp_path: Path) -> None:

@@ -82,7 +82,8 @@ def export(
     path: str | Path,
     module: Network,
     *,
-    opset: int = 23,
+    opset: int | None = None,
+    runtime: Literal["cpu", "cuda", "openvino", "tensorrt", "web", "ncnn"] | None = None,
     precision: Literal["float32", "float16", "bfloat16"] = "float32",
     dynamic: Sequence[Literal["batch", "height", "width", "tokens"]] = ("batch",),
     batch: int = 1,
@@ -100,7 +101,8 @@ def export(
 
     `graph` is a graph, or a space without choices; `path` must end in `.onnx`; the weights are taken from `module`.
 
-    Format of the model: `opset` is 17 to 26. `precision` is the type of the weights; inputs and outputs are float32.
+    Format of the model: `opset` is 17 to 26; by default it is the lowest that suits the network and the `runtime`, or
+    all runtimes but ncnn. `precision` is the type of the weights; inputs and outputs are float32.
     `dynamic` lists the axes whose sizes are left open; if it does not contain the batch axis, the batch size is fixed
     to `batch`. `attention` selects the operators that compute attention (docs/deployment.md). `deployed=False` keeps
     operations that have an effect only in training.
@@ -130,7 +132,7 @@ def export(
     return backends.get("onnx").write(
         graph, Path(path), torch.arrays(module), reference=torch.runner(module), real=real, metadata=metadata,
         tolerance=tolerance, deployed=deployed, certified=certified, providers=providers, opset=opset,
-        precision=precision, dynamic=tuple(dynamic), batch=batch, pixels=pixels, scales=scales,
+        runtime=runtime, precision=precision, dynamic=tuple(dynamic), batch=batch, pixels=pixels, scales=scales,
         attention=attention,
     )  # fmt: skip
 

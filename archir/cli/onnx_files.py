@@ -23,7 +23,11 @@ from archir.passes.resize import trim_position_tables
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator that adds the options that apply only to ONNX models; the command receives them as `onnx_options`."""
     listed = (
-        click.option("--opset", type=int, help="ONNX opset version, 17 to 26 [23]."),
+        click.option("--opset", type=int, help="ONNX opset version, 17 to 26 [the lowest that suits the network]."),
+        click.option(
+            "--for", "runtime", type=click.Choice(["cpu", "cuda", "openvino", "tensorrt", "web", "ncnn"]),
+            help="Runtime for which the opset is chosen [all but ncnn].",
+        ),
         click.option("--fp16", is_flag=True, help="Store weights and compute in float16."),
         click.option("--bf16", is_flag=True, help="Store weights and compute in bfloat16, for GPUs."),
         click.option("--dynamic", metavar="AXES", help="Open axes: batch,height,width,tokens, or none [batch]."),
@@ -43,9 +47,13 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+_FLAGS = {"devices": "on", "runtime": "for"}
+"""Flags of options whose parameters have other names."""
+
+
 def refuse_onnx_options(options: dict[str, Any], form: str) -> None:
     """Raise UsageError if options that apply only to ONNX models are combined with another output format."""
-    used = ["on" if name == "devices" else name.replace("_", "-") for name, value in options.items() if value]
+    used = [_FLAGS.get(name, name.replace("_", "-")) for name, value in options.items() if value]
     if used:
         raise click.UsageError(f"--{used[0]} is only for ONNX models, not for --to {form}")
 
@@ -94,7 +102,7 @@ def _export_options(cli_options: dict[str, Any]) -> dict[str, Any]:
     Raises ArchError if invalid.
     """
     export_options = {
-        name: cli_options[name] for name in ("opset", "attention", "batch") if cli_options[name] is not None
+        name: cli_options[name] for name in ("opset", "runtime", "attention", "batch") if cli_options[name] is not None
     }
     if cli_options["fp16"] and cli_options["bf16"]:
         raise click.UsageError("--fp16 and --bf16 exclude each other")

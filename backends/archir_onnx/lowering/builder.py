@@ -53,7 +53,8 @@ class Builder:
 
     @property
     def opset(self) -> int:
-        """Opset of the model."""
+        """Opset of the model, which the options of a builder always have."""
+        assert self.options.opset is not None
         return self.options.opset
 
     def node(self, operator: str, *inputs: str | None, outputs: int = 1, **attributes: Any) -> str:

@@ -15,6 +15,17 @@ from archir.diagnostics.errors import Diagnostic, fail, join_names
 OPSETS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26: 13}
 """IR version by supported opset; onnxruntime 1.31 rejects newer opsets."""
 
+ATTENTION_OPSET = 23
+"""First opset with an operator for attention."""
+RUNTIMES: Mapping[str, int] = {"cpu": 23, "cuda": 21, "openvino": 21, "tensorrt": 21, "web": 21, "ncnn": 17}
+"""Latest opset for which a runtime has kernels for all operators in exported models, by the name of the runtime.
+
+`cpu` and `cuda` are providers of onnxruntime 1.31, `web` is onnxruntime-web. On CUDA, `MaxPool` has no kernel from
+opset 22 on. tests/onnx_backend/lowering/test_runtimes.py loads models in the runtimes that are installed.
+"""
+PORTABLE_OPSET = min(limit for name, limit in RUNTIMES.items() if name != "ncnn")
+"""Latest opset that a model gets if neither an opset nor a runtime is given."""
+
 Precision = Literal["float32", "float16", "bfloat16"]
 """Data type of weights and of computations."""
 Attention = Literal["auto", "decomposed", "standard", "fused"]
@@ -66,7 +77,10 @@ class ExportOptions:
     `auto` selects `decomposed` or `standard`, whichever is faster on CPUs.
     """
 
-    opset: int = 23
+    opset: int | None = None
+    """Version of the operators; None: the lowest that suits the network and the runtime (see `with_opset`)."""
+    runtime: str | None = None
+    """Runtime for which the opset is chosen, a key of RUNTIMES; None: all but ncnn."""
     precision: Precision = "float32"
     dynamic: tuple[str, ...] = ("batch",)
     batch: int = 1
@@ -87,7 +101,7 @@ class ExportOptions:
     def problems(self) -> list[Diagnostic]:
         """Return a diagnostic (A0911) for each invalid option."""
         diagnostics = []
-        if self.opset not in OPSETS:
+        if self.opset is not None and self.opset not in OPSETS:
             diagnostics.append(
                 Diagnostic("A0911", f"opset {self.opset} is not supported; {min(OPSETS)} to {max(OPSETS)} are")
             )
@@ -99,10 +113,14 @@ class ExportOptions:
             diagnostics.append(
                 Diagnostic("A0911", f"attention must be {join_names(ATTENTIONS)}, not `{self.attention}`")
             )
-        elif self.attention == "standard" and self.opset < 23:
+        elif self.attention == "standard" and self.opset is not None and self.opset < ATTENTION_OPSET:
             diagnostics.append(
-                Diagnostic("A0911", f"opset {self.opset} has no attention operator; use opset 23 or later")
+                Diagnostic(
+                    "A0911", f"opset {self.opset} has no attention operator; use opset {ATTENTION_OPSET} or later"
+                )
             )
+        if self.runtime is not None:
+            diagnostics += self._problems_of_runtime(self.runtime)
         if unknown := [axis for axis in self.dynamic if axis not in AXES]:
             diagnostics.append(
                 Diagnostic("A0911", f"there is no axis `{unknown[0]}`; {', '.join(AXES)} may be dynamic")
@@ -113,6 +131,22 @@ class ExportOptions:
             diagnostics.append(
                 Diagnostic("A0911", "normalisation needs a mean and a nonzero deviation for each channel")
             )
+        return diagnostics
+
+    def _problems_of_runtime(self, runtime: str) -> list[Diagnostic]:
+        """Return a diagnostic (A0911) for each option that excludes the runtime."""
+        if runtime not in RUNTIMES:
+            return [Diagnostic("A0911", f"there is no runtime `{runtime}`: use {join_names([*RUNTIMES])}")]
+        limit, diagnostics = RUNTIMES[runtime], []
+        if self.opset is not None and self.opset > limit:
+            text = f"{runtime} lacks kernels of opset {self.opset}; its latest is {limit}"
+            diagnostics.append(Diagnostic("A0911", text))
+        if self.attention == "standard" and limit < ATTENTION_OPSET:
+            text = f"the standard attention operator needs opset {ATTENTION_OPSET}; the latest of {runtime} is {limit}"
+            diagnostics.append(Diagnostic("A0911", text, hint="--attention decomposed runs everywhere"))
+        if self.attention == "fused" and runtime not in ("cpu", "cuda", "web"):
+            text = f"the fused attention operator is one of onnxruntime, which {runtime} does not have"
+            diagnostics.append(Diagnostic("A0911", text, hint="--attention decomposed runs everywhere"))
         return diagnostics
 
     def normalization_of(self, name: str) -> Normalization | None:

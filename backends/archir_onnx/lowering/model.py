@@ -34,6 +34,7 @@ from archir_onnx.lowering.interface import (
     output_info,
     raw_metadata,
 )
+from archir_onnx.lowering.opset import with_opset
 from archir_onnx.lowering.rules import RULES, lower_node
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -74,6 +75,7 @@ def build(
     problems = supports(graph, options)
     if problems:
         raise ArchError(*problems)
+    options = with_opset(graph, options)
     types = infer(graph)
     inputs = graph.inputs
     builder = Builder(options, list(inputs))
@@ -106,8 +108,8 @@ def build(
     _drop_copies(builder, [*results])
     _drop_unused(builder, [*results])
     used = {input_name for node in builder.nodes for input_name in node.input}
-    model = onnx.ModelProto(ir_version=OPSETS[options.opset], producer_name="archir", producer_version=__version__)
-    model.opset_import.append(helper.make_opsetid("", options.opset))
+    model = onnx.ModelProto(ir_version=OPSETS[builder.opset], producer_name="archir", producer_version=__version__)
+    model.opset_import.append(helper.make_opsetid("", builder.opset))
     if any(node.domain == CONTRIB for node in builder.nodes):
         model.opset_import.append(helper.make_opsetid(CONTRIB, 1))
     model.graph.name = graph.name

@@ -17,14 +17,21 @@ RULES: Registry[type[Op], Callable[..., str]] = Registry(
     "lowering to ONNX", "lowerings to ONNX", "archir_onnx.lowering.operations"
 )
 """Lowering rule by operation class."""
+OPERATOR_OPSETS: dict[type[Op], int] = {}
+"""First opset with an operator of its own, by operation class; in older opsets, the operation is decomposed."""
 
 
-def lowers(*ops: type[Op]) -> Callable[[Callable[..., str]], Callable[..., str]]:
-    """Return a decorator that registers a function as the lowering rule of the given operations."""
+def lowers(*ops: type[Op], since: int | None = None) -> Callable[[Callable[..., str]], Callable[..., str]]:
+    """Return a decorator that registers a function as the lowering rule of the given operations.
+
+    `since` is the first opset with an operator for them, if older opsets need a decomposition.
+    """
 
     def register(function: Callable[..., str]) -> Callable[..., str]:
         for op in ops:
             RULES.register(op, function)
+            if since is not None:
+                OPERATOR_OPSETS[op] = since
         return function
 
     return register

@@ -128,7 +128,7 @@ def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int
         raise fail("A0914", f"onnxruntime has no {providers[0]} here: {', '.join(created.get_providers())}")
     if CPU not in providers and _CAN_RECORD and (misplaced := misplaced_nodes(created, providers, model)):
         device = providers[0].removesuffix("ExecutionProvider")
-        hint = "the device may lack kernels of newer opsets: try an export with `--opset 21`"
+        hint = "the device may lack kernels of newer opsets: try an export with `--for cuda`"
         raise fail("A0914", f"{NO_KERNEL} on {device} that the model needs: {join_names(misplaced, 4)}", None, hint)
     return created
 

@@ -9,7 +9,7 @@ import numpy as np
 from archir.ir.op import Op
 from archir.ops import activation as ops
 from archir_onnx.lowering.builder import Builder
-from archir_onnx.lowering.rules import lowers
+from archir_onnx.lowering.rules import OPERATOR_OPSETS, lowers
 
 _OPERATORS: dict[type[Op], str] = {
     ops.Relu: "Relu",
@@ -34,10 +34,10 @@ def elementwise(g: Builder, op: Op, x: str) -> str:
     return g.node(_OPERATORS[type(op)], x)
 
 
-@lowers(ops.Mish)
+@lowers(ops.Mish, since=18)
 def mish(g: Builder, op: ops.Mish, x: str) -> str:
     """Lower Mish; before opset 18, which introduced the operator, it is composed of elementary operators."""
-    if g.opset >= 18:
+    if g.opset >= OPERATOR_OPSETS[ops.Mish]:
         return g.node("Mish", x)
     return g.node("Mul", x, g.node("Tanh", g.node("Softplus", x)))
 
@@ -54,10 +54,10 @@ def leaky_relu(g: Builder, op: ops.LeakyRelu, x: str) -> str:
     return g.node("LeakyRelu", x, alpha=op.slope)
 
 
-@lowers(ops.Gelu)
+@lowers(ops.Gelu, since=20)
 def gelu(g: Builder, op: ops.Gelu, x: str) -> str:
     """Lower GELU; before opset 20, which introduced the operator, it is composed of elementary operators."""
-    if g.opset >= 20:
+    if g.opset >= OPERATOR_OPSETS[ops.Gelu]:
         return g.node("Gelu", x, approximate="tanh" if op.approximate else "none")
     if op.approximate:
         cubic = g.node("Mul", g.node("Mul", g.node("Mul", x, x), x), g.number(0.044715))

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from archir.ir.types import TensorType
 from archir.ops import attention as ops
 from archir_onnx.lowering.builder import CONTRIB, Builder
+from archir_onnx.lowering.export_options import ATTENTION_OPSET
 from archir_onnx.lowering.rules import lowers
 from archir_onnx.lowering.windows import shift_columns, shift_rows
 
@@ -34,7 +35,7 @@ onnxruntime uses the lowest number itself for missing positions, and returns zer
 """
 
 
-@lowers(ops.Attention)
+@lowers(ops.Attention, since=ATTENTION_OPSET)
 def attention(g: Builder, op: ops.Attention, query: str, key: str, value: str, mask: str | None = None) -> str:
     """Lower `softmax(q k^T * scale + bias) v` in the form selected by the export options."""
     scale = op.scale if op.scale is not None else (g.types[0].channels // op.heads) ** -0.5
@@ -45,7 +46,7 @@ def attention(g: Builder, op: ops.Attention, query: str, key: str, value: str, m
         prefers_standard = (
             op.heads > MAX_DECOMPOSED_HEADS or g.types[1].elements // g.types[1].channels <= MAX_STANDARD_POSITIONS
         )
-        form = "standard" if prefers_standard and g.opset >= 23 else "decomposed"
+        form = "standard" if prefers_standard and g.opset >= ATTENTION_OPSET else "decomposed"
     types = g.types[:3]
     if op.groups != op.heads and form != "standard":
         times = op.heads // op.groups

@@ -9,7 +9,7 @@ from onnx import TensorProto, numpy_helper
 
 from archir.ops import norm as ops
 from archir_onnx.lowering.builder import Builder
-from archir_onnx.lowering.rules import lowers
+from archir_onnx.lowering.rules import OPERATOR_OPSETS, lowers
 
 
 def _weight_or_constant(g: Builder, weight: str | None, size: int, value: float) -> str:
@@ -58,14 +58,14 @@ def layer_norm(g: Builder, op: ops.LayerNorm, x: str, *, weight: str | None = No
     return _features_first(g, y)
 
 
-@lowers(ops.RmsNorm)
+@lowers(ops.RmsNorm, since=23)
 def rms_norm(g: Builder, op: ops.RmsNorm, x: str, *, weight: str | None = None) -> str:
     """Lower RMS normalisation.
 
     Before opset 23, which introduced the operator, it is composed of elementary operators.
     """
     x = _features_last(g, x)
-    if g.opset >= 23:
+    if g.opset >= OPERATOR_OPSETS[ops.RmsNorm]:
         return _features_first(g, g.node("RMSNormalization", x, _scale_or_ones(g, weight), axis=-1, epsilon=op.eps))
     scale = _weight_or_constant(g, weight, g.type.channels, 1)
     # squares and `eps` are beyond float16
@@ -87,12 +87,12 @@ def _features_first(g: Builder, x: str) -> str:
     return g.transpose(x, 0, rank, *range(1, rank)) if rank > 2 else x
 
 
-@lowers(ops.GroupNorm)
+@lowers(ops.GroupNorm, since=21)
 def group_norm(g: Builder, op: ops.GroupNorm, x: str, *, weight: str | None = None, bias: str | None = None) -> str:
     """Lower group normalisation; before opset 21, it becomes instance normalisation over groups."""
     channels = g.type.channels
     scale, shift = _weight_or_constant(g, weight, channels, 1), _weight_or_constant(g, bias, channels, 0)
-    if g.opset >= 21:
+    if g.opset >= OPERATOR_OPSETS[ops.GroupNorm]:
         return g.node("GroupNormalization", x, scale, shift, num_groups=op.groups, epsilon=op.eps)
     ones, zeros = g.number(np.ones(op.groups)), g.number(np.zeros(op.groups))
     y = g.node("InstanceNormalization", g.reshape(x, op.groups, -1), ones, zeros, epsilon=op.eps)

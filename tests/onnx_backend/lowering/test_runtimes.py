@@ -1,0 +1,89 @@
+"""The opset of a model: the lowest that suits the network and the runtime; runtimes that are installed load it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import archir
+from archir.diagnostics.errors import ArchError
+from archir_onnx.lowering.export_options import PORTABLE_OPSET, RUNTIMES
+
+NETS = {
+    "convolutions": "x |> conv(8, kernel=3) |> batch_norm |> relu |> max_pool(kernel=2, stride=2) |> global_avg_pool",
+    "mish": "x |> conv(8, kernel=3) |> mish |> global_avg_pool",
+    "gelu": "x |> conv(8, kernel=3) |> gelu |> max_pool(kernel=2, stride=2) |> global_avg_pool",
+    "group norm": "x |> conv(8, kernel=3) |> group_norm(2) |> mish |> global_avg_pool",
+    "attention": "x |> patch_embedding(16, 4) |> rms_norm |> multi_head_attention(4) |> mean_over(0)",
+}
+OPSETS = {"convolutions": 17, "mish": 18, "gelu": 20, "group norm": 21, "attention": 17}
+"""Lowest opset with an operator for every operation, of those that all runtimes have kernels for."""
+
+
+def exported(name: str, path: Path, **options: object) -> onnx.ModelProto:
+    space = archir.loads(
+        f"import std.attention\nimport std.transformer\n"
+        f"net n {{\n    input x: f32[3, 16, 16]\n    output y = {NETS[name]} |> linear(4)\n}}\n"
+    )
+    archir.export(space, path, archir.compile(space), **options)  # type: ignore[arg-type]
+    return onnx.load(path)
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    (opset,) = (entry.version for entry in model.opset_import if entry.domain == "")
+    return opset
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_default_opset_is_the_lowest_that_suits_the_network(name: str, tmp_path: Path) -> None:
+    model = exported(name, tmp_path / "net.onnx")
+    assert opset_of(model) == OPSETS[name] <= PORTABLE_OPSET
+    assert all(entry.domain == "" for entry in model.opset_import)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_opset_stays_within_the_kernels_of_the_runtime(runtime: str, tmp_path: Path) -> None:
+    for name in NETS:
+        model = exported(name, tmp_path / "net.onnx", runtime=runtime)
+        assert opset_of(model) <= RUNTIMES[runtime]
+        operators = {node.op_type for node in model.graph.node}
+        assert ("RMSNormalization" in operators) == (name == "attention" and runtime == "cpu")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"runtime": "cuda", "opset": 23}, "cuda lacks kernels of opset 23; its latest is 21"),
+        ({"runtime": "ncnn", "attention": "standard"}, "needs opset 23; the latest of ncnn is 17"),
+        ({"runtime": "openvino", "attention": "fused"}, "which openvino does not have"),
+        ({"runtime": "tpu"}, "there is no runtime `tpu`"),
+        ({"opset": 17, "attention": "standard"}, "opset 17 has no attention operator"),
+    ],
+)
+def test_rejects_options_that_exclude_the_runtime(options: dict[str, object], text: str, tmp_path: Path) -> None:
+    with pytest.raises(ArchError, match=text):
+        exported("attention", tmp_path / "net.onnx", **options)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_bfloat16_and_standard_attention_get_an_opset_that_has_them(tmp_path: Path) -> None:
+    assert opset_of(exported("convolutions", tmp_path / "a.onnx", precision="bfloat16")) == 22
+    assert opset_of(exported("attention", tmp_path / "b.onnx", attention="standard")) == 23
+
+
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_openvino_computes_the_same(name: str, precision: str, tmp_path: Path) -> None:
+    openvino = pytest.importorskip("openvino")
+    exported(name, tmp_path / "net.onnx", precision=precision)
+    images = np.random.default_rng(0).normal(size=(2, 3, 16, 16)).astype(np.float32)
+    core = openvino.Core()
+    compiled = core.compile_model(core.read_model(tmp_path / "net.onnx"), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    (found,) = compiled({"x": images}).values()
+    (wanted,) = onnxruntime.InferenceSession(tmp_path / "net.onnx").run(None, {"x": images})
+    scale = np.abs(wanted).max()
+    assert np.abs(found - wanted).max() <= (1e-5 if precision == "float32" else 1e-2) * scale

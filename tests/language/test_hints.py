@@ -1,4 +1,4 @@
-"""What is said of the habits of other languages: at the right line, with what to write instead."""
+"""Errors about syntax from other languages point at the right line and suggest the archir spelling."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RANKS = {2: ("1d", "f32[8, 16]"), 3: ("", "f32[3, 8, 8]"), 4: ("3d", "f32[3, 8, 
 @pytest.mark.parametrize("family", ["conv", "max_pool", "avg_pool"])
 @pytest.mark.parametrize("end", ["", "1d", "3d"])
 @pytest.mark.parametrize("rank", RANKS)
-def test_an_operation_of_another_rank_is_named(family: str, end: str, rank: int) -> None:
+def test_operation_of_wrong_rank_suggests_right_one(family: str, end: str, rank: int) -> None:
     right, given = RANKS[rank]
     call = f"{family}{end}({'4, ' * (family == 'conv')}3)"
     text = f"net n {{\n    input x: {given}\n    output y = x |> {call}\n}}\n"
@@ -212,14 +212,14 @@ def said(text: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_statements(statement: str) -> None:
+def test_foreign_statement_gets_hint_at_its_line(statement: str) -> None:
     line, text = said(IN_A_NET.format(statement=statement))
     assert STATEMENTS[statement] in text
     assert line == 4
 
 
 @pytest.mark.parametrize("item", ITEMS)
-def test_items(item: str) -> None:
+def test_foreign_top_level_item_gets_hint_at_its_line(item: str) -> None:
     line, text = said(f"const BEFORE = 1\n{item}\n\n{IN_A_NET.format(statement='')}")
     assert ITEMS[item] in text
     assert line == 2

@@ -91,7 +91,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("value", [value for value, wanted in VALUES.items() if wanted is not None])
-def test_a_value(value: str) -> None:
+def test_expression_evaluates_to_expected_value(value: str) -> None:
     assert channels(value.replace("'", '"')) == VALUES[value]
 
 
@@ -101,7 +101,7 @@ def test_thirds_are_exact() -> None:
     assert channels("(1/10 + 2/10) * 10") == 3
 
 
-def test_constants_and_parameters() -> None:
+def test_constants_and_parameters_set_values() -> None:
     assert channels("WIDTH * size", before="const BASE = 3\nconst WIDTH = BASE + 1") == 8
     assert channels("WIDTH * size", before="const WIDTH = 3", size=5) == 15
     assert channels("8 if flag else 4", flag=True) == 8
@@ -114,20 +114,20 @@ def test_assignments_rebind() -> None:
     assert channels("a + b", "a, b = (3, 4)\na, b = (b, a + b)") == 11
 
 
-def test_for_carries_values_and_names_its_rounds() -> None:
+def test_for_loop_carries_values_and_numbers_scopes() -> None:
     assert channels("total", "total = 0\nfor a, b in [(1, 2), (3, 4)] {\ntotal = total + a * b\n}") == 14
     graph = space("x = image\nfor i in 0..2 {\nfor j in 0..2 {\nx = x |> conv(4, kernel=1)\n}\n}\noutput y = x").graph
     assert len(set(scopes(graph))) == 4
     assert all("[1]" in scope or "[0]" in scope for scope in scopes(graph))
 
 
-def test_repeat_counts() -> None:
+def test_repeat_runs_body_given_number_of_times() -> None:
     assert operations(space("x = image\nrepeat 3 as i {\nx = x |> relu\n}\noutput y = x").graph) == ["relu"] * 3
     assert channels("total", "total = 0\nrepeat 4 as i {\ntotal = total + i\n}") == 6
     assert operations(space("x = image\nrepeat 0 {\nx = x |> relu\n}\noutput y = x").graph) == []
 
 
-def test_repeat_of_a_chosen_depth() -> None:
+def test_repeat_accepts_chosen_depth() -> None:
     found = space("x = image\nrepeat choose depth(1, 3) as i {\nx = x |> conv(4 + i, kernel=1)\n}\noutput y = x")
     shapes = {}
     for architecture in found.enumerate():
@@ -136,7 +136,7 @@ def test_repeat_of_a_chosen_depth() -> None:
     assert [*shapes.values()] == [(["conv"], (4, 6, 6)), (["conv"] * 3, (6, 6, 6))]
 
 
-def test_if_and_match_run_while_the_graph_is_made() -> None:
+def test_if_and_match_are_decided_at_elaboration() -> None:
     body = (
         "x = image\nif {} {{\nx = x |> relu\n}} else if {} {{\nx = x |> gelu\n}} else {{\nx = x |> silu\n}}\n"
         "output y = x"
@@ -153,7 +153,7 @@ def test_if_and_match_run_while_the_graph_is_made() -> None:
     ]
 
 
-def test_if_on_a_chosen_value_builds_both() -> None:
+def test_if_on_chosen_value_builds_both_branches() -> None:
     found = space("k = choose k(1, 3)\nx = image\nif k > 1 {\nx = x |> relu\n} else {\nx = x |> gelu\n}\noutput y = x")
     assert [operations(found.specialize(one)) for one in found.enumerate()] == [["gelu"], ["relu"]]
 
@@ -165,7 +165,7 @@ def test_pipes_over_lines_feed_the_first_argument() -> None:
     assert infer(graph)[graph.outputs["y"]].shape[0] == 2
 
 
-def test_operators_on_tensors() -> None:
+def test_tensor_operators_give_expected_shapes() -> None:
     def result(value: str) -> tuple[list[str], tuple[int, ...]]:
         graph = space(f"output y = {value}").graph
         return operations(graph), tuple(infer(graph)[graph.outputs["y"]].shape)
@@ -209,7 +209,7 @@ def test_a_cell_chooses_once_with_weights_per_call() -> None:
         assert len(kernels) == 1
 
 
-def test_cells_in_cells_and_blocks_in_cells() -> None:
+def test_nested_cells_share_choices_and_blocks_in_cells_do_not() -> None:
     before = (
         "cell inner(x) {\nreturn x |> choose a { r: relu, g: gelu }\n}\n"
         "block part(x) {\nreturn x |> choose b { r: relu, g: gelu }\n}\n"
@@ -222,7 +222,7 @@ def test_cells_in_cells_and_blocks_in_cells() -> None:
     assert found.size == 8
 
 
-def test_a_cell_handed_to_a_block() -> None:
+def test_cell_passed_to_block_chooses_once() -> None:
     before = (
         "cell gate(x) {\nreturn x |> choose g { r: relu, g: gelu }\n}\n"
         "block backbone(x, attention) {\nreturn x |> attention |> conv(4) |> attention\n}\n"
@@ -230,7 +230,7 @@ def test_a_cell_handed_to_a_block() -> None:
     assert space("output y = image |> backbone(gate)", before).size == 2
 
 
-def test_several_inputs_and_outputs() -> None:
+def test_net_may_have_several_inputs_and_outputs() -> None:
     text = (
         "net two(n = 3) {\ninput image: f32[4, 6, 6]\ninput extra: f32[n, 6, 6]\n"
         "x = concat([image, extra])\noutput features = x |> relu\noutput logits = x |> global_avg_pool |> linear(5)\n}"
@@ -247,7 +247,7 @@ def test_several_inputs_and_outputs() -> None:
     }
 
 
-def test_several_nets_in_a_file(tmp_path: Path) -> None:
+def test_net_of_multi_net_file_is_selected_by_name(tmp_path: Path) -> None:
     path = tmp_path / "nets.arch"
     one = "net {} {{\ninput image: f32[4, 6, 6]\noutput y = image |> {}\n}}\n"
     path.write_text(one.format("first", "relu") + one.format("second", "gelu"))
@@ -257,7 +257,7 @@ def test_several_nets_in_a_file(tmp_path: Path) -> None:
         archir.load(path)
 
 
-def test_imports(tmp_path: Path) -> None:
+def test_imports_resolve_relative_to_importing_file(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "blocks.arch").write_text(
         'import "deep.arch" as deep\nconst WIDTH = 6\nblock f(x) {\nreturn x |> conv(WIDTH) |> deep.f\n}\n'
@@ -271,7 +271,7 @@ def test_imports(tmp_path: Path) -> None:
     assert operations(archir.load(main).graph) == ["conv", "gelu", "conv"]
 
 
-def test_files_that_are_no_text_hide_no_hints(tmp_path: Path) -> None:
+def test_undecodable_file_does_not_suppress_import_hint(tmp_path: Path) -> None:
     (tmp_path / "bad.arch").write_bytes(b"\xff")
     (tmp_path / "parts.arch").write_text("block mine(x) {\nreturn x |> gelu\n}\n")
     (tmp_path / "main.arch").write_text("net n {\ninput image: f32[4, 6, 6]\noutput y = image |> mine\n}\n")
@@ -280,7 +280,7 @@ def test_files_that_are_no_text_hide_no_hints(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="symbolic links need rights on other systems")
-def test_a_link_does_not_lead_out_of_the_root(tmp_path: Path) -> None:
+def test_import_rejects_symlink_outside_root(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
     (tmp_path / "secret.arch").write_text("block f(x) {\nreturn x |> gelu\n}\n")
@@ -293,7 +293,7 @@ def test_a_link_does_not_lead_out_of_the_root(tmp_path: Path) -> None:
     assert operations(archir.load(inside / "main.arch", root=tmp_path).graph) == ["gelu"]
 
 
-def test_the_three_forms_of_choose() -> None:
+def test_choose_takes_value_block_and_subset_forms() -> None:
     value = space("output y = image |> conv(choose width(2, 4, 8))")
     assert (value.size, [*value.graph.decisions]) == (3, ["width"])
     expression = space("op = image |> choose { a: relu, b: conv(4) |> gelu, c: identity }\noutput y = op")
@@ -321,7 +321,7 @@ def test_a_shape_may_depend_on_choices() -> None:
     assert {infer(g)[g.outputs["y"]].shape[0] for g in map(found.specialize, found.enumerate())} == {2, 4}
 
 
-def test_own_keeps_weights_apart() -> None:
+def test_own_gives_each_alternative_separate_weights() -> None:
     def names(own: str) -> list[set[str]]:
         found = space(f"k = choose k(1, 3)\noutput y = {own} conv(image, 4, k)")
         return [set(scopes(found.specialize(one))) for one in found.enumerate()]
@@ -331,14 +331,14 @@ def test_own_keeps_weights_apart() -> None:
     assert not apart[0] & apart[1]
 
 
-def test_own_on_a_block() -> None:
+def test_own_block_has_separate_weights_per_alternative() -> None:
     before = "own block f(x, k) {\nreturn x |> conv(4, k)\n}\n"
     found = space("k = choose k(1, 3)\noutput y = image |> f(k)", before)
     one, two = (set(scopes(found.specialize(each))) for each in found.enumerate())
     assert not one & two
 
 
-def test_own_grows_with_the_choices_of_a_call_alone() -> None:
+def test_own_copies_depend_only_on_choices_of_that_call() -> None:
     """What is piped from one call into the next depends on choices, too; that keeps no further weights apart."""
 
     def layers(depth: int) -> Graph:

@@ -1,4 +1,4 @@
-"""What lint says: of `lint/NAME.arch` (see `tests/golden/lint/NAME.txt`), of the examples, and on the command line."""
+"""Lint warnings for `lint/NAME.arch` (see `tests/golden/lint/NAME.txt`), for the examples, and on the command line."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def said(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
-def test_warnings(path: Path, golden: Callable[[str, str], None]) -> None:
+def test_lint_warnings_match_golden_file(path: Path, golden: Callable[[str, str], None]) -> None:
     golden(f"lint/{path.stem}.txt", said(path))
 
 
 @pytest.mark.parametrize("stem", ["clean", *(path.stem for path in PROGRAMS if "no warning" in path.read_text())])
-def test_what_is_fine_is_not_warned_of(stem: str) -> None:
+def test_clean_file_gets_no_warnings(stem: str) -> None:
     assert archir.lint(LINT / f"{stem}.arch") == []
 
 
@@ -56,7 +56,7 @@ def test_every_code_is_in_a_golden_text() -> None:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_the_examples_of_a_page_are_right(code: str, tmp_path: Path) -> None:
+def test_documented_lint_examples_give_documented_warning(code: str, tmp_path: Path) -> None:
     for text, wanted in zip(re.findall(r"```arch\n(.*?)```", page(code), re.DOTALL), ([code], []), strict=True):
         file = tmp_path / "example.arch"
         file.write_text(text)
@@ -64,7 +64,7 @@ def test_the_examples_of_a_page_are_right(code: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", with_soak(NAMES, sorted({*NAMES} - LONG)[::2]))
-def test_the_examples(name: str, golden: Callable[[str, str], None]) -> None:
+def test_lint_of_published_spaces_matches_golden_file(name: str, golden: Callable[[str, str], None]) -> None:
     """What is said of the published spaces is known and true."""
     golden(f"lint/examples/{name.replace('/', '.')}.txt", said(EXAMPLES / f"{name}.arch"))
 
@@ -79,7 +79,7 @@ def test_purposes_add_warnings() -> None:
     assert len(archir.lint(path, purpose="shared")) == len(archir.lint(path)) + 1
 
 
-def test_it_takes_little_more_than_elaboration() -> None:
+def test_lint_time_is_bounded_by_check_time() -> None:
     path = f"{EXAMPLES / 'darts' / 'darts.arch'}:darts"
     begin = time.process_time()
     archir.check(path)
@@ -126,7 +126,7 @@ def run(*arguments: str, code: int = 0) -> Result:
     return result
 
 
-def test_the_command() -> None:
+def test_check_command_prints_lint_warnings() -> None:
     file = str(LINT / "unused_choice.arch")
     result = run("check", file, "--lint")
     assert "warning[A1403]: `width` changes nothing: no operation depends on it" in result.stderr

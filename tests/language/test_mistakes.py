@@ -1,4 +1,4 @@
-"""Mistakes that are planted over the examples are found where they are."""
+"""`archir check --lint` finds mistakes planted in the examples, at the right line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.language.mistakes import load_mistakes
 
 
 @pytest.mark.parametrize(("table", "least"), [("first", 97), ("later", 97)])
-def test_nearly_all_are_found(table: str, least: int, tmp_path: Path) -> None:
+def test_nearly_all_planted_mistakes_are_reported(table: str, least: int, tmp_path: Path) -> None:
     """At the right line, with the right words, by `archir check --lint`: so many of a hundred."""
     mistakes = load_mistakes(table)
     missed = []
@@ -23,11 +23,11 @@ def test_nearly_all_are_found(table: str, least: int, tmp_path: Path) -> None:
     assert len(mistakes) - len(missed) >= least / 100 * len(mistakes), "\n\n".join(missed)
 
 
-def test_there_are_a_hundred_and_more() -> None:
+def test_tables_have_at_least_150_distinct_mistakes() -> None:
     assert len({(m.file, m.old, m.new) for table in ("first", "later") for m in load_mistakes(table)}) >= 150
 
 
 @pytest.mark.parametrize("file", sorted({m.by or m.file for m in load_mistakes("first")} - {"nos/nos.arch"}))
-def test_without_mistakes_nothing_is_found(file: str) -> None:
+def test_unmodified_examples_give_no_other_warning_than_a1401(file: str) -> None:
     """But that alternatives of some published spaces cost very different amounts, which is so."""
     assert {warning.code for warning in linted(EXAMPLES / file)} <= {"A1401"}

@@ -24,7 +24,7 @@ def space(body: str, before: str = "") -> archir.Space:
         ("output y = x - v", ["sub", "shift"]),
     ],
 )
-def test_arithmetic_is_that_of_each_kind(body: str, wanted: list[str]) -> None:
+def test_arithmetic_on_mixed_values_builds_expected_operations(body: str, wanted: list[str]) -> None:
     found = space(body)
     graphs = [found.specialize(architecture) for architecture in found.enumerate()]
     named = [[graph[number].op.name for number in graph if graph[number].op.name != "input"] for graph in graphs]

@@ -1,4 +1,4 @@
-"""Names from outside: refused where graphs are read, and where something is written of graphs built by hand."""
+"""Hostile names and labels are rejected when graphs are read and when hand-built graphs are written as code."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ PLACES = list(places(DOCUMENT))
 @pytest.mark.parametrize("change", PLACES)
 @settings(max_examples=60, deadline=None)
 @given(text=hostile)
-def test_they_are_refused_where_graphs_are_read(change: Callable[[Any, str], None], text: str) -> None:
+def test_from_json_rejects_invalid_name(change: Callable[[Any, str], None], text: str) -> None:
     document = deepcopy(DOCUMENT)
     change(document, text)
     if text == "" and document["nodes"][1]["scope"] == "":
@@ -105,7 +105,7 @@ def test_they_are_refused_where_graphs_are_read(change: Callable[[Any, str], Non
 
 
 @pytest.mark.parametrize("change", PLACES)
-def test_all_hostile_ones_are_refused(change: Callable[[Any, str], None]) -> None:
+def test_from_json_rejects_every_hostile_name(change: Callable[[Any, str], None]) -> None:
     for text in HOSTILE:
         document = deepcopy(DOCUMENT)
         change(document, text)
@@ -133,7 +133,7 @@ WHERE = ["net", "input", "output", "scope", "block"]
 @pytest.mark.parametrize("place", WHERE)
 @settings(max_examples=60, deadline=None)
 @given(text=hostile)
-def test_nothing_is_written_of_those_built_by_hand(place: str, text: str) -> None:
+def test_writers_reject_invalid_names_in_handmade_graphs(place: str, text: str) -> None:
     graph = renamed(text, place)
     if place == "scope" and text == "":
         return
@@ -165,7 +165,7 @@ def checked(source: str, known: set[str]) -> None:
 
 
 @pytest.mark.parametrize("name", KEYWORDS)
-def test_words_of_python_are_names_like_others(name: str) -> None:
+def test_python_keywords_as_names_give_valid_python(name: str) -> None:
     """What is written can be parsed, and nothing is called what Python would take for something else."""
     document = deepcopy(DOCUMENT)
     for change in PLACES[:6]:
@@ -178,7 +178,7 @@ def test_words_of_python_are_names_like_others(name: str) -> None:
 
 
 @pytest.mark.parametrize("example", ["resnet50.arch", "deit_tiny.arch", "mobilenet_v2.arch"])
-def test_examples_have_nothing_else(example: str) -> None:
+def test_code_emitted_for_examples_has_only_safe_names(example: str) -> None:
     path = next(EXAMPLES.rglob(example))
     checked(emit(archir.load(path).graph), {"Path", "load"})
 
@@ -196,7 +196,7 @@ def labelled(label: str) -> Graph:
 
 @settings(max_examples=60, deadline=None)
 @given(label=hostile.filter(lambda text: (text != "other" and text.isascii()) or text.isprintable()))
-def test_labels_are_data_everywhere(label: str) -> None:
+def test_hostile_labels_are_escaped_in_every_format(label: str) -> None:
     graph, plain = labelled(label), labelled("plain")
     assert to_json(from_json(json.loads(json.dumps(to_json(graph))))) == to_json(graph)
     assert print_graph(parse_graph(print_graph(graph))) == print_graph(graph)
@@ -216,7 +216,7 @@ def test_labels_are_data_everywhere(label: str) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(text=hostile.filter(lambda text: text.isprintable() or ("\ud800" not in text and "\udfff" not in text)))
-def test_onnx_metadata_is_data(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_onnx_metadata_keeps_any_text(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -240,7 +240,7 @@ statements = st.recursive(
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(statements, min_size=1, max_size=4))
-def test_a_name_is_one_value_or_one_list(lines: list[str]) -> None:
+def test_scope_name_is_never_both_value_and_list(lines: list[str]) -> None:
     """In scopes: `conv` and `conv[0]` cannot be two attributes of one module, nor `conv[0]` and `conv[0][1]`."""
     body = "\n".join(lines)
     for i in range(body.count("NAME")):

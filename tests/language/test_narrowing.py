@@ -1,4 +1,4 @@
-"""A requirement narrows what follows it: what it rules out is no error, and changes nothing else."""
+"""A requirement narrows the choices of the lines after it: excluded values raise no error there."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NARROWED = {
 
 
 @pytest.mark.parametrize("name", NARROWED)
-def test_what_is_required_is_known(name: str) -> None:
+def test_requirement_excludes_invalid_architectures(name: str) -> None:
     body, satisfying = NARROWED[name]
     found = space(body)
     assert found.satisfying == satisfying
@@ -81,18 +81,18 @@ def _architectures(graph: Graph) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(set(NARROWED) - {"a branch", "a branch of types", "a use elsewhere"}))
-def test_without_the_requirement_it_is_an_error(name: str) -> None:
+def test_same_program_without_requirement_is_error(name: str) -> None:
     lines = [line.split(" where ")[0] for line in NARROWED[name][0].split("\n") if not line.startswith("require")]
     with pytest.raises(ArchError):
         space("\n".join(lines))
 
 
-def test_what_precedes_a_requirement_is_not_narrowed() -> None:
+def test_requirement_does_not_narrow_preceding_lines() -> None:
     with pytest.raises(ArchError, match="when a = 0, b = 0"):
         space(f"{AB}output y = image |> conv(4 * (a + b))\nrequire a + b >= 1")
 
 
-def test_sizes_are_those_before_requirements() -> None:
+def test_size_ignores_requirements() -> None:
     found = space(f"{AB}require a > 0\nx = image |> choose op {{ r: relu, g: conv(a) }}\noutput y = x")
     assert (found.size, found.satisfying) == (18, 12)
     assert all(decision.active is True for decision in found.graph.decisions.values())
@@ -112,7 +112,7 @@ def test_requirements_in_cells_are_stated_once() -> None:
     assert (found.size, found.satisfying, len(found.graph.constraints)) == (3, 2, 1)
 
 
-def test_bounds_on_costs_may_stand_in_blocks() -> None:
+def test_block_may_bound_costs() -> None:
     before = "block f(x, n) {\nrequire params < 200\nreturn x |> conv(n, kernel=1)\n}"
     assert len([*space("output y = image |> f(choose n(4, 8, 400))", before).enumerate()]) == 2
 
@@ -139,7 +139,7 @@ def test_check_names_the_smallest_contradiction(body: str, tmp_path: Path) -> No
     assert said == EMPTY[body]
 
 
-def test_what_runs_after_a_conditional_return_may_never_run() -> None:
+def test_code_after_chosen_return_is_conditional() -> None:
     block = "block b(x) {\nif choose c(true, false) {\nreturn x |> relu\n}\nrequire 1 == 2\nreturn concat([])\n}"
     found = space("output y = image |> b", block)
     assert (found.size, found.satisfying) == (2, 1)

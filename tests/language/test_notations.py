@@ -1,4 +1,4 @@
-"""Exported grammars: what they give is read by the language, and what is written by hand is given by them."""
+"""Exported grammars: the language parses every text drawn from them, and they accept handwritten programs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def refused(text: str) -> str | None:
 
 @pytest.mark.parametrize("count", [60, pytest.param(10_000, marks=[pytest.mark.soak, pytest.mark.timeout(7200)])])
 @pytest.mark.parametrize("name", NOTATIONS)
-def test_what_is_drawn_can_be_read(name: str, count: int) -> None:
+def test_texts_drawn_from_grammar_parse(name: str, count: int) -> None:
     grammar = read(name)
     for seed in range(count):
         rng = random.Random(seed)
@@ -80,7 +80,7 @@ def test_both_notations_are_the_same_grammar() -> None:
         assert drawn[0] == drawn[1]
 
 
-def test_nothing_begins_with_itself() -> None:
+def test_no_rule_is_left_recursive() -> None:
     """llama.cpp does not read such rules."""
     rules = exported_rules()
 
@@ -181,7 +181,7 @@ net n() {
 """
 
 
-def test_what_is_written_by_hand_is_in_the_grammar() -> None:
+def test_grammar_accepts_handwritten_program() -> None:
     assert refused(WRITTEN) is None
     earley().parse(WRITTEN)
 
@@ -193,7 +193,7 @@ def test_examples_are_in_the_grammar(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NOTATIONS)
-def test_the_command_writes_it(name: str, tmp_path: Path) -> None:
+def test_grammar_command_writes_notation(name: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["grammar", "--to", name], catch_exceptions=False)
     assert done.exit_code == 0
     assert done.output == NOTATIONS[name][0]()

@@ -1,4 +1,4 @@
-"""Networks are opened: numbers of their text become choices, and the network is the largest architecture."""
+"""`archir open`: numbers in a network's text become choices, and the network is the largest architecture."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ net full(classes = 10) {
 """  # noqa: E501  (what stands behind a statement stays there)
 
 
-def test_only_numbers_change_and_what_is_added_is_tied() -> None:
+def test_residual_network_opens_with_tied_widths() -> None:
     found = make_elastic(RESIDUAL, ALL)
     assert found.text == OPENED
     assert {path for path in found.full if path.startswith("width")} == {"width_2", "width_3"}
@@ -88,7 +88,7 @@ net tokens {
 """
 
 
-def test_heads_are_left_out_with_their_channels_and_shapes_follow_widths() -> None:
+def test_opened_heads_scale_channels_and_shapes_follow_widths() -> None:
     found = make_elastic(TOKENS, ALL)
     assert "    heads = choose heads(1, 2, 3, 4)\n" in found.text
     assert "multi_head_attention(heads, channels=8 * heads)" in found.text
@@ -114,7 +114,7 @@ def of(body: str, choose: str = ALL, where: str | None = None, shape: str = "3, 
         ("kernels=3,5,9,widths=0.75,1", "conv(width, kernel=choose kernel_2(3, 5, 7))"),
     ],
 )
-def test_what_is_opened_is_what_was_asked_for(choose: str, expected: str) -> None:
+def test_open_applies_requested_kinds_and_values(choose: str, expected: str) -> None:
     assert expected in of("    x = x |> conv(64, kernel=7) |> relu", choose).text
 
 
@@ -133,19 +133,19 @@ def test_what_is_opened_is_what_was_asked_for(choose: str, expected: str) -> Non
         ("widths,operators=none", "operators have no values"),
     ],
 )
-def test_what_cannot_be_asked_for_is_said(choose: str, expected: str) -> None:
+def test_rejects_invalid_choose_option(choose: str, expected: str) -> None:
     with pytest.raises(ArchError, match=expected) as error:
         of("    x = x |> conv(64)", choose)
     assert error.value.diagnostics[0].code == "A3211"
 
 
-def test_fewer_kinds_leave_the_least_important() -> None:
+def test_without_last_kind_drops_last_kind() -> None:
     assert without_last_kind("ratios=0.5,1,widths=0.25,1,depths") == "widths=1/4,1,depths"
     assert without_last_kind("kernels=3,5,heads") == "heads"
     assert without_last_kind("widths") is None
 
 
-def test_groups_go_with_widths() -> None:
+def test_depthwise_groups_follow_width() -> None:
     text = of("    x = x |> conv(32) |> conv(32, kernel=3, groups=32) |> conv(48, kernel=1)").text
     assert "conv(width) |> conv(width, kernel=3, groups=width) |> conv(width_2, kernel=1)" in text
 
@@ -170,7 +170,7 @@ def test_parameters_are_opened_at_their_defaults() -> None:
     assert "conv(width, kernel=3)" in found.text  # what is added to it
 
 
-def test_stages_whose_blocks_are_not_alike_keep_all() -> None:
+def test_stage_with_differing_block_shapes_keeps_its_depth() -> None:
     found = of("    for i in 0..2 { x = x |> conv(16) |> max_pool(kernel=2, stride=2) }")
     assert [row.reason for row in found.left if row.kind == "depths"] == [
         "its blocks have different output types: f32[16, 4, 4] and f32[16, 8, 8]"
@@ -190,7 +190,7 @@ net n {
     assert "conv(width) |> basic_block(width)" in found.text
 
 
-def test_nothing_changes_outside_of_where() -> None:
+def test_where_limits_changes_to_its_scope() -> None:
     body = "    for i in 0..2 { x = x |> conv(32, kernel=5) |> relu }\n    x = x |> conv(64, kernel=5)"
     assert of(body, "kernels").text.count("choose") == 2
     with pytest.raises(ArchError, match=r"`conv\[0\]` is not in conv\[1\]"):
@@ -211,9 +211,7 @@ def test_a_scope_that_is_not_there_is_named(where: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize("bounds", [("MAX_ROUNDS",), ("MIN_ROUNDS", "MAX_NODES")], ids=["rounds", "nodes"])
-def test_an_opening_that_was_given_up_does_not_say_that_there_is_nothing(
-    monkeypatch: pytest.MonkeyPatch, bounds: tuple[str, ...]
-) -> None:
+def test_exhausted_open_search_reports_round_limit(monkeypatch: pytest.MonkeyPatch, bounds: tuple[str, ...]) -> None:
     for name in bounds:
         monkeypatch.setattr(f"archir.language.elastic.group_search.{name}", 1)
     with pytest.raises(ArchError, match="in 1 rounds") as error:
@@ -221,13 +219,13 @@ def test_an_opening_that_was_given_up_does_not_say_that_there_is_nothing(
     assert error.value.diagnostics[0].code == "A3231"
 
 
-def test_inputs_may_stand_where_the_net_begins() -> None:
+def test_net_with_input_on_its_first_line_opens() -> None:
     text = "net a { input image: f32[3, 8, 8]\n    x = image |> conv(16, kernel=5) |> relu\n"
     text += "    output logits = x |> global_avg_pool |> linear(10) }\n"
     assert archir.loads(make_elastic(text, "kernels,widths").text).size > 1
 
 
-def test_what_cannot_be_opened_is_an_error() -> None:
+def test_rejects_networks_that_cannot_be_opened() -> None:
     with pytest.raises(ArchError, match="has choices") as error:
         of("    x = x |> conv(choose w(8, 16))")
     assert error.value.diagnostics[0].code == "A3213"
@@ -248,7 +246,7 @@ def test_what_cannot_be_opened_is_an_error() -> None:
         pytest.param("resnet50.arch", marks=pytest.mark.soak),
     ],
 )
-def test_networks_written_by_hand_are_the_largest_of_their_spaces(name: str, tmp_path: Path) -> None:
+def test_example_network_is_largest_of_its_opened_space(name: str, tmp_path: Path) -> None:
     path = EXAMPLES / name
     found = archir.open_network(path)
     full = found.space.specialize(found.full)
@@ -278,7 +276,7 @@ def test_many_plain_blocks_take_few_rounds(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(found.opened) == 41
 
 
-def test_parts_of_widths_leave_the_other_kinds_as_they_are() -> None:
+def test_with_fractions_changes_only_its_kind() -> None:
     assert with_fractions("widths,depths", "widths", "0.5, 1") == "widths=1/2,1,depths"
     assert with_fractions("kernels=3", "widths", "0.5,1") == "kernels=3,widths=1/2,1"
     fractions = "fractions are above 0 and at most 1"
@@ -287,7 +285,7 @@ def test_parts_of_widths_leave_the_other_kinds_as_they_are() -> None:
             with_fractions("widths", "widths", parts)
 
 
-def test_operations_that_are_written_beside_a_trained_one_leave_it_its_weights() -> None:
+def test_added_alternatives_keep_trained_operation_weights() -> None:
     """As docs/opening.md says: the network is still the largest architecture, with all names of its weights."""
     text = "net full {{\ninput image: f32[3, 8, 8]\nx = image |> conv(16)\n{}y = y |> conv(5)\noutput z = y\n}}\n"
     network = archir.loads(text.format("y = x |> conv(16)\n"))
@@ -325,7 +323,7 @@ net full {
 """
 
 
-def test_operators_are_offered_beside_what_was_trained() -> None:
+def test_operators_add_alternatives_to_trained_operation() -> None:
     found = make_elastic(OPERATORS, "operators")
     text = found.text
     assert "    after = image |> conv_bn(8, 3)\n" in text
@@ -346,7 +344,7 @@ def test_operators_are_offered_beside_what_was_trained() -> None:
     assert {most[n].scope for n in most} == {found.network[n].scope for n in found.network}
 
 
-def test_operators_go_with_widths_and_stay_in_their_scopes() -> None:
+def test_operators_combine_with_widths_and_where() -> None:
     both = make_elastic(OPERATORS, "widths,operators")
     assert {row.kind for row in both.opened} == {"widths", "operators"}
     where = make_elastic(OPERATORS, "operators", where="conv_bn")
@@ -359,11 +357,11 @@ def test_operators_go_with_widths_and_stay_in_their_scopes() -> None:
     assert error.value.diagnostics[0].code == "A3212"
 
 
-def test_an_operation_without_operands_that_is_refused_is_an_error() -> None:
+def test_open_reports_invalid_parameter_shape() -> None:
     with pytest.raises(archir.ArchError, match="A0401"):
         make_elastic("net n { input x: f32[4]\n output y = x + parameter([-1]) }", "widths")
 
 
-def test_only_paths_are_opened() -> None:
+def test_open_network_rejects_space_instead_of_path() -> None:
     with pytest.raises(TypeError, match="path of a program"):
         archir.open_network(archir.loads("net n { input x: f32[4]\n output y = x |> relu }"))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Messages speak the language of their readers: nothing of how archir holds values is in them."""
+"""Error messages contain no internal terms of how archir holds values."""
 
 from __future__ import annotations
 
@@ -75,24 +75,24 @@ PROGRAMS = [form.format(value) for form in ONE for value in VALUES]
 PROGRAMS += [form.format(a, b) for form in TWO for a, b in product(VALUES, VALUES)]
 
 
-def test_of_values_of_every_kind() -> None:
+def test_sampled_value_errors_have_no_internal_terms() -> None:
     assert wrong(random.Random(0).sample(PROGRAMS, 50)) == {}
 
 
 @pytest.mark.soak
-def test_of_all_values() -> None:
+def test_all_value_errors_have_no_internal_terms() -> None:
     assert wrong(PROGRAMS) == {}
 
 
 @pytest.mark.parametrize("name", ["wrong", "lint"])
-def test_of_programs_in_files(name: str) -> None:
+def test_errors_of_program_files_have_no_internal_terms(name: str) -> None:
     folder = Path(__file__).parent / name
     for path in sorted(folder.glob("*.arch")):
         text = said(path.read_text(), folder)
         assert not INSIDE.search(text), text
 
 
-def test_of_habits() -> None:
+def test_foreign_syntax_hints_have_no_internal_terms() -> None:
     programs = [IN_A_NET.format(statement=statement) for statement in STATEMENTS]
     programs += [f"{item}\n{IN_A_NET.format(statement='')}" for item in ITEMS]
     assert [text for program in programs if INSIDE.search(text := said(program))] == []

@@ -1,4 +1,4 @@
-"""Several syntax errors of a file are all told, and what is whole is read all the same."""
+"""The parser reports several syntax errors per file and still parses the intact definitions."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def lines(text: str) -> list[int]:
     return [one.span.line for one in caught.value.diagnostics if one.span is not None]
 
 
-def test_every_mistake_is_told_once_in_the_order_of_the_text() -> None:
+def test_every_syntax_error_is_reported_once_in_order() -> None:
     assert lines(BROKEN) == [3, 7, 11, 15, 18]
 
 
-def test_what_is_whole_is_read_at_its_places() -> None:
+def test_intact_definitions_keep_their_spans() -> None:
     found = parse_partial(BROKEN)
     names = [item.name.text for item in found.file.items if isinstance(item, ast.Definition)]
     assert names == ["one", "three"]
@@ -61,22 +61,22 @@ def test_what_is_whole_is_read_at_its_places() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "}", "net", "net x {", '"', "\x00", "((((", "block f(x) { return x }\n}}"])
-def test_whatever_a_text_is_reading_ends(text: str) -> None:
+def test_partial_parse_terminates_on_any_text(text: str) -> None:
     found = parse_partial(text)
     assert bool(found.problems) == bool(text.strip())
 
 
-def test_no_more_are_told_than_are_read() -> None:
+def test_number_of_reported_problems_is_limited() -> None:
     assert len(parse_partial("const A = = 1\n" * 100).problems) == MAX_PROBLEMS
 
 
-def test_a_file_with_a_mistake_in_each_line_takes_no_more_than_its_share() -> None:
+def test_20000_broken_lines_report_at_most_max_problems() -> None:
     found = parse_partial("net a { x = = }\n" * 20_000)
     assert 1 <= len(found.problems) <= MAX_PROBLEMS
 
 
 @given(st.integers(0, 2**32), st.integers(1, 3))
-def test_the_first_mistake_is_among_those_that_are_told(seed: int, many: int) -> None:
+def test_partial_parse_finds_errors_exactly_when_full_parse_fails(seed: int, many: int) -> None:
     """Whatever is deleted: what is read begins where the text does, and places lie within it."""
     chance, text = random.Random(seed), TEXT
     for _ in range(many):
@@ -96,7 +96,7 @@ def places(tree: ast.File) -> list[tuple[str, int, int, int]]:
 
 
 @pytest.mark.parametrize("many", [150, pytest.param(5_000, marks=pytest.mark.soak)])
-def test_item_by_item_is_as_all_at_once(many: int) -> None:
+def test_parse_by_items_equals_full_parse(many: int) -> None:
     """The same trees at the same places, or the same problem."""
 
     def said(text: str, by_items: bool) -> object:
@@ -111,7 +111,7 @@ def test_item_by_item_is_as_all_at_once(many: int) -> None:
 
 
 @pytest.mark.parametrize("many", [40, pytest.param(5_000, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
-def test_what_is_kept_of_one_text_is_right_for_the_next(many: int) -> None:
+def test_cached_reparse_equals_fresh_parse(many: int) -> None:
     """As if each text were the first: the tree, the lines of its places, the problems and what is left out."""
     chance, kept = random.Random(7), ItemCache()
     original = BROKEN.replace("const WIDTH = = 3", "const WIDTH = 3") + TEXT

@@ -1,4 +1,4 @@
-"""Random programs mean what a second evaluator, which makes every choice before it computes, says that they mean."""
+"""Random programs give the same result as a reference evaluator that makes every choice before it computes."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def agree(seeds: range) -> None:
 
 
 @pytest.mark.parametrize("first", range(0, 250, PART))
-def test_programs_mean_what_a_second_evaluator_says(first: int) -> None:
+def test_programs_agree_with_reference_evaluator(first: int) -> None:
     agree(range(first, first + PART))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(36_000)
 @pytest.mark.parametrize("portion", range(10))
-def test_many_programs_mean_what_a_second_evaluator_says(portion: int) -> None:
+def test_many_programs_agree_with_reference_evaluator(portion: int) -> None:
     """20,000, in ten portions; ARCHIR_PROGRAMS=200000 is how many there are instead, for hours."""
     many = int(os.environ.get("ARCHIR_PROGRAMS", "20000")) // 10
     first = 250 + portion * many

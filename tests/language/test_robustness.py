@@ -1,4 +1,4 @@
-"""Whatever comes in, what comes out is a graph or a diagnostic: no traceback, no hang, no full memory."""
+"""Any input gives a graph or a diagnostic: no traceback, no hang, no exhausted memory."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ def survives(text: str) -> None:
 
 
 @given(st.text(max_size=200))
-def test_random_text(text: str) -> None:
+def test_random_text_never_crashes(text: str) -> None:
     survives(text)
 
 
 @given(st.binary(max_size=200))
-def test_random_bytes(data: bytes) -> None:
+def test_random_bytes_never_crash(data: bytes) -> None:
     survives(data.decode("latin-1"))
 
 
 @given(st.lists(st.sampled_from(TOKENS), max_size=60))
-def test_random_tokens(tokens: list[str]) -> None:
+def test_random_tokens_never_crash(tokens: list[str]) -> None:
     survives(" ".join(tokens))
     survives("net n {\n input image: f32[3, 8, 8]\n" + " ".join(tokens) + "\n output y = image\n}")
 
@@ -89,7 +89,7 @@ def mutated(text: str, rng: random.Random) -> str:
 
 @pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 40), marks=pytest.mark.soak)], ids=str)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_mutated_examples(path: Path, seeds: range) -> None:
+def test_mutated_examples_never_crash(path: Path, seeds: range) -> None:
     for seed in seeds:
         text = mutated(path.read_text(), random.Random(f"{path.stem} {seed}"))
         try:
@@ -144,7 +144,7 @@ class Grower:
         )
 
 
-def test_grown_programs() -> None:
+def test_grown_programs_parse_and_never_crash() -> None:
     fine = unparsed = 0
     for seed in range(200):
         text = Grower(random.Random(seed)).program()
@@ -160,12 +160,12 @@ def test_grown_programs() -> None:
 @pytest.mark.soak
 @settings(max_examples=20_000)
 @given(st.lists(st.sampled_from(TOKENS), max_size=80))
-def test_random_tokens_for_long(tokens: list[str]) -> None:
+def test_many_random_tokens_never_crash(tokens: list[str]) -> None:
     survives("net n {\n input image: f32[3, 8, 8]\n" + " ".join(tokens) + "\n output y = image\n}")
 
 
 @pytest.mark.soak
-def test_grown_programs_for_long() -> None:
+def test_many_grown_programs_never_crash() -> None:
     for seed in range(200, 20_000):
         text = Grower(random.Random(seed)).program()
         try:

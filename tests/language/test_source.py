@@ -13,7 +13,7 @@ from tests.ir.test_relax import WAYS, space_of
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_an_architecture_written_as_a_net_is_the_same_network(name: str) -> None:
+def test_architecture_survives_source_round_trip(name: str) -> None:
     space = space_of(name)
     rng = random.Random(0)
     for _ in range(2):
@@ -24,7 +24,7 @@ def test_an_architecture_written_as_a_net_is_the_same_network(name: str) -> None
         assert list(again.graph.outputs) == list(graph.outputs)
 
 
-def test_attributes_are_written_where_they_are_not_the_usual_ones() -> None:
+def test_source_omits_default_attributes() -> None:
     graph = archir.loads("net n() {\n    input x: f32[4, 8, 8]\n    output y = conv(x, 8, kernel=5) |> relu\n}").graph
     assert to_source(graph) == (
         "net n {\n    input x: f32[4, 8, 8]\n    conv_out = conv(x, channels=8, kernel=5)\n"

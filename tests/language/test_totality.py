@@ -1,4 +1,4 @@
-"""Rules refuse, and raise nothing else: on numbers of any size and kind, and on values of every kind."""
+"""Rules of operations give a value or a diagnostic for numbers of any size and values of every kind."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_rules_of_operations_are_total() -> None:
 
 
 @pytest.mark.parametrize("error", [TypeError, AttributeError])
-def test_a_mistake_in_a_rule_is_no_diagnostic(
+def test_bug_in_rule_exits_with_internal_error(
     error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(self: Relu, x: TensorType) -> TensorType:
@@ -147,7 +147,7 @@ def test_a_mistake_in_a_rule_is_no_diagnostic(
     assert f"archir failed: {error.__name__}: a slip" in done.stderr
 
 
-def test_a_rule_that_fails_is_a_refusal() -> None:
+def test_lifted_arithmetic_failure_becomes_rule_error() -> None:
     choice = Choice("c", (0, 1), 0)
     with pytest.raises(RuleError, match="cannot be computed: integer division"):
         lift(lambda: 1 // 0)
@@ -156,7 +156,7 @@ def test_a_rule_that_fails_is_a_refusal() -> None:
     assert str(caught.value.diagnostics[0]).endswith("when c = 0")
 
 
-def test_a_refusal_without_a_place_is_a_diagnostic() -> None:
+def test_rule_error_without_span_prints_as_diagnostic() -> None:
     refusal = RuleError("no", "do", "A0401")
     assert [str(one) for one in refusal.diagnostics] == ["error[A0401]: no\n  hint: do"]
 
@@ -183,7 +183,7 @@ def test_failures_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("command", with_soak(["count", "sample", "cost", "check"], ["count"]))
-def test_colouring_a_graph_is_refused_where_it_is(command: str, tmp_path: Path) -> None:
+def test_graph_coloring_constraints_are_refused_with_location(command: str, tmp_path: Path) -> None:
     """Counting the colourings of a grid couples too many choices at once."""
     rng, lines = random.Random(0), []
     lines += [f" c{i} = choose c{i}(0, 1, 2)" for i in range(90)]

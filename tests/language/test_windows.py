@@ -1,4 +1,4 @@
-"""Windows of tokens, and films: three axes are a map, and attention within windows is along one of its axes."""
+"""Attention within windows of tokens and on 3D maps (films) along one axis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from archir.diagnostics.errors import ArchError
 from archir.ir.typing import infer
 
 
-def test_tokens_in_windows_taken_for_a_map_are_told_how_to_be_said() -> None:
+def test_attention_on_windowed_tokens_hints_at_along() -> None:
     text = "net n {\n    input x: f32[9, 16, 64]\n    output y = attention(x, x, x, heads=8)\n}\n"
     with pytest.raises(ArchError) as refusal:
         archir.loads(text)
@@ -56,7 +56,7 @@ net film(frames = 4, patches = 9) {
 """
 
 
-def test_films_are_attended_to_over_time_and_within_frames(tmp_path: Path) -> None:
+def test_causal_film_attention_never_sees_later_frames(tmp_path: Path) -> None:
     space = archir.loads(FILM)
     for seed in range(4):
         graph = space.specialize(space.sample(seed))
@@ -76,7 +76,7 @@ def graph_channels(graph: archir.Graph) -> int:
     return infer(graph)[graph.outputs["y"]].channels
 
 
-def test_each_line_is_attended_to_by_itself() -> None:
+def test_attention_along_axis_equals_attention_per_line() -> None:
     text = 'net n {\n input x: f32[8, 2, 3, 5]\n output y = attention(x, x, x, 2, along="AXIS", window=2)\n}'
     x = torch.randn(1, 8, 2, 3, 5, generator=torch.Generator().manual_seed(0))
     for axis, name in enumerate(("depth", "height", "width"), 2):
@@ -97,13 +97,13 @@ def test_each_line_is_attended_to_by_itself() -> None:
         ("8, 3, 5", "rows", 'must be "all" or "depth"'),
     ],
 )
-def test_axes_that_are_not_there(shape: str, axis: str, message: str) -> None:
+def test_attention_rejects_missing_axis(shape: str, axis: str, message: str) -> None:
     text = f'net n {{\n input x: f32[{shape}]\n output y = attention(x, x, x, along="{axis}")\n}}'
     with pytest.raises(ArchError, match=message):
         archir.loads(text)
 
 
-def test_the_other_axes_must_be_alike() -> None:
+def test_attention_along_axis_requires_equal_other_axes() -> None:
     text = "net n {\n input x: f32[8, 3, 5]\n y = x |> slice(0, 2, axis=1)\n"
     text += ' output z = attention(x, y, y, along="width")\n}'
     with pytest.raises(ArchError, match="differ in axes other than the width"):

@@ -1,4 +1,4 @@
-"""Graphs written as programs: of the same network, short, and as a person would write them."""
+"""Graphs are written as short, readable programs of the same network."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def example(name: str) -> Graph:
 
 
 @pytest.mark.parametrize(("name", "most"), [("resnet50", 30), ("deit_tiny", 25), ("mobilenet_v2", 25)])
-def test_well_known_networks_are_short(name: str, most: int) -> None:
+def test_known_networks_decompile_to_short_programs(name: str, most: int) -> None:
     graph = example(name)
     written = decompile(Imported(graph, graph.blocks))
     same(graph, written)
@@ -69,7 +69,7 @@ def test_well_known_networks_are_short(name: str, most: int) -> None:
     assert not lint(Loader(None).load(written.text, name, None), [archir.loads(written.text).graph])
 
 
-def test_what_is_written_is_what_a_person_would_write() -> None:
+def test_resnet50_decompiles_to_readable_program() -> None:
     graph = example("resnet50")
     assert program_source(graph, graph.blocks) == (
         """import std.resnet
@@ -95,7 +95,7 @@ net resnet50 {
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_architectures_written_are_the_same_networks(name: str) -> None:
+def test_decompiled_architecture_is_same_network(name: str) -> None:
     space = space_of(name)
     graph = space.specialize(space.sample(random.Random(1)))
     text = program_source(graph, graph.blocks)
@@ -127,14 +127,14 @@ RANDOM = given(graphs(most_nodes=25, most_choices=1), st.randoms(use_true_random
 
 @settings(max_examples=12, deadline=None)
 @RANDOM
-def test_random_networks_are_written_as_they_are(graph: Graph, rng: random.Random) -> None:
+def test_random_networks_survive_decompilation(graph: Graph, rng: random.Random) -> None:
     is_written(graph, rng)
 
 
 @pytest.mark.soak
 @settings(max_examples=2000, deadline=None)
 @RANDOM
-def test_many_random_networks_are_written_as_they_are(graph: Graph, rng: random.Random) -> None:
+def test_many_random_networks_survive_decompilation(graph: Graph, rng: random.Random) -> None:
     is_written(graph, rng)
 
 
@@ -162,7 +162,7 @@ def test_weights_that_modules_share_stay_shared() -> None:
     assert written.text.count('weights="shared_proj"') == 2
 
 
-def test_what_has_a_condition_in_it_is_in_brackets() -> None:
+def test_writer_parenthesizes_conditional_expressions() -> None:
     """A number of a loop's first round is an expression with `if`, which holds together with nothing around it."""
     writer = Writer({}, ())
     writer.columns += [{None: "j"}, {None: "i"}]
@@ -173,7 +173,7 @@ def test_what_has_a_condition_in_it_is_in_brackets() -> None:
     assert writer.expression(FirstRound(FirstRound(2, 1), 3)) == "(2 if j == 0 else 1) if i == 0 else 3"
 
 
-def test_names_of_hostile_files_are_names() -> None:
+def test_hostile_block_names_become_valid_identifiers() -> None:
     graph = archir.loads("net n() {\n    input x: f32[8]\n    output y = x |> linear(8) |> relu |> linear(8)\n}").graph
     moved = graph.empty_copy()
     for number in graph:

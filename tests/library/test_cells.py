@@ -42,7 +42,7 @@ def shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_the_cell_of_pnas_works(large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pnas_network_trains_and_exports(large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = archir.loads(PNAS, large=large).graph
     assert_works(graph, tmp_path, monkeypatch)
 
@@ -62,7 +62,7 @@ def test_the_cell_of_pnas_has_ten_operations() -> None:
     assert (len(pools), len(depthwise)) == (3, 2 * 6)
 
 
-def test_a_default_that_chooses_does_so_once() -> None:
+def test_default_choice_of_cell_is_made_once() -> None:
     text = """
 cell c(x, w = choose w(4, 8)) {
     return x |> conv(w) |> choose op { a: relu, b: gelu } |> conv(4)

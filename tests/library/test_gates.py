@@ -1,4 +1,4 @@
-"""The library's attention gates against the same ones written by hand in torch, with the same weights."""
+"""The library's attention gates equal handwritten torch modules with the same weights."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def weights(module: nn.Module) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("call", GATES)
-def test_by_hand(call: str) -> None:
+def test_gate_equals_handwritten_module(call: str) -> None:
     torch.manual_seed(0)
     ours, theirs = lower(graph(call)).double(), GATES[call]().double()
     assert len(weights(ours)) == len(weights(theirs))
@@ -184,7 +184,7 @@ def test_by_hand(call: str) -> None:
 
 
 @pytest.mark.parametrize("channels", [4, 8, 16, 64])
-def test_parameters_in_autola(channels: int) -> None:
+def test_gate_parameter_counts_match_autola(channels: int) -> None:
     """The counts of AutoLA's operations for a group of c channels, with hidden layers of h = c / 4."""
     hidden = max(1, channels // 4)
 
@@ -207,12 +207,12 @@ def test_ecas_kernel_grows_with_the_channels() -> None:
 
 
 @pytest.mark.parametrize("op", ["mean_over", "max_over"])
-def test_an_axis_that_does_not_exist(op: str) -> None:
+def test_rejects_missing_axis(op: str) -> None:
     with pytest.raises(ArchError, match="axis 3 of f32"):
         graph(f"{op}(3)")
 
 
-def test_along_an_axis() -> None:
+def test_max_over_and_mean_over_equal_torch() -> None:
     x = torch.randn(2, 3, 4, 5)
     found = lower(graph("max_over(-2) |> mean_over(0)", (3, 4, 5)))(x)
     torch.testing.assert_close(found, F.max_pool2d(x, (4, 1)).mean(1, keepdim=True))

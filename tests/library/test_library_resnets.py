@@ -56,7 +56,9 @@ def params(call: str, size: int = 32) -> int:
         (56, 855_770, 853_018, 904_154, 908_366),
     ],
 )
-def test_cifar(depth: int, projected: int, padded: int, half_se: int, half_cbam: int) -> None:
+def test_cifar_resnet_parameter_counts_match_published_ones(
+    depth: int, projected: int, padded: int, half_se: int, half_cbam: int
+) -> None:
     assert params(f"cifar_resnet({depth})") == projected
     assert params(f"cifar_resnet({depth}, shortcut=padded)") == padded
     assert params(f"cifar_resnet({depth}, attention=se_of, settings=2)") == half_se
@@ -65,7 +67,7 @@ def test_cifar(depth: int, projected: int, padded: int, half_se: int, half_cbam:
 
 
 @pytest.mark.parametrize(("depth", "projected", "padded"), [(20, 40.8, 40.6), (32, 69.1, 68.9), (56, 125.7, 125.5)])
-def test_cifar_macs(depth: int, projected: float, padded: float) -> None:
+def test_cifar_resnet_macs_match_published_ones(depth: int, projected: float, padded: float) -> None:
     assert round(counts(f"cifar_resnet({depth})")[1] / 1e6, 1) == projected
     assert round(counts(f"cifar_resnet({depth}, shortcut=padded)")[1] / 1e6, 1) == padded
 
@@ -87,11 +89,11 @@ def test_cifar_macs(depth: int, projected: float, padded: float) -> None:
         (f"resnet(stage_depths(101), {BOTTLENECK}, attention=se, settings=16)", 49_326_872, 7_806_148_608),
     ],
 )
-def test_imagenet(call: str, params: int, macs: int) -> None:
+def test_imagenet_resnet_counts_match_published_ones(call: str, params: int, macs: int) -> None:
     assert counts(call, 224) == (params, macs)
 
 
-def test_small_images() -> None:
+def test_small_image_resnet_counts_match_published_ones() -> None:
     assert counts("resnet(stage_depths(18), stem=cifar_stem, classes=10)") == (11_173_962, 555_422_720)
     assert counts("wide_resnet") == (36_479_194, 5_243_328_768)
     assert params("wide_resnet(16, 8, classes=100)") == 11_007_540
@@ -99,7 +101,7 @@ def test_small_images() -> None:
     assert params("pyramidnet(classes=100)") == 2_564_802
 
 
-def test_an_operator_in_place_of_the_3x3_convolution() -> None:
+def test_local_attention_resnet26_matches_trionet_parameters() -> None:
     """Local attention in ResNet-26: TrioNet's table 2 gives 10.3 M parameters.
 
     Against ResNet-26, each of the 8 blocks has three 1x1 convolutions and offsets where nine taps were.
@@ -114,7 +116,7 @@ def test_an_operator_in_place_of_the_3x3_convolution() -> None:
     ("unit", "widths"),
     [("basic_block", (64, 128)), ("bottleneck", (64, 128)), ("inside_bottleneck", (16, 32))],
 )
-def test_where_attention_is_plugged_in(unit: str, widths: tuple[int, int]) -> None:
+def test_attention_adds_expected_parameters_to_each_unit(unit: str, widths: tuple[int, int]) -> None:
     plain = params(f"residual_stages([1, 1], 64, {unit})")
     for reduction in (2, 4):
         more = params(f"residual_stages([1, 1], 64, {unit}, se_of, {reduction})") - plain
@@ -124,12 +126,12 @@ def test_where_attention_is_plugged_in(unit: str, widths: tuple[int, int]) -> No
 
 
 @pytest.mark.parametrize("call", ["wide_resnet(10, 1, {})", "pyramidnet(11, 6, {})"])
-def test_attention_in_preactivated_networks(call: str) -> None:
+def test_attention_adds_parameters_to_preactivated_networks(call: str) -> None:
     assert params(call.format("attention=se")) > params(call.format("attention=identity"))
     assert params(call.format("attention=se_of, settings=1")) > params(call.format("attention=se_of, settings=4"))
 
 
-def test_a_depth_that_is_none() -> None:
+def test_rejects_impossible_cifar_depth() -> None:
     with pytest.raises(ArchError, match="must be an integer"):
         graph("cifar_resnet(21)")
 
@@ -214,7 +216,7 @@ def weights(module: nn.Module) -> dict[tuple[int, ...], list[Tensor]]:
 
 
 @pytest.mark.parametrize("call", UNITS)
-def test_units_by_hand(call: str) -> None:
+def test_residual_unit_equals_handwritten_module(call: str) -> None:
     torch.manual_seed(0)
     ours, theirs = lower(graph(call, 6, 8)).double(), UNITS[call].double()
     mine, other = weights(ours), weights(theirs)

@@ -1,4 +1,4 @@
-"""`std.mobile`: whole networks of its blocks have the parameters and multiply-accumulates the world knows."""
+"""`std.mobile`: whole networks of its blocks have the published parameters and multiply-accumulates."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ def cost(text: str) -> Cost:
     return archir.cost(archir.loads(text).graph)
 
 
-def test_mobilenet() -> None:
+def test_mobilenet_counts_match_paper() -> None:
     """Howard et al. 2017, table 4: 4.2 M parameters, 569 M multiply-adds."""
     found = cost(MOBILENET)
     assert found.params == 4_231_976
     assert round(found.macs / 1e6) == 569
 
 
-def test_shufflenet_v2() -> None:
+def test_shufflenet_v2_counts_match_paper() -> None:
     """Ma et al. 2018, table 8: 146 M multiply-adds at width 1.0; torchvision has 2,278,604 parameters."""
     found = cost(SHUFFLENET)
     assert found.params == 2_278_604
     assert abs(found.macs / 146e6 - 1) < 0.01
 
 
-def test_mobilenet_v3_large() -> None:
+def test_mobilenet_v3_large_counts_match_paper() -> None:
     """Howard et al. 2019, table 3: 5.4 M parameters, 219 M multiply-adds; torchvision has 5,483,032 parameters."""
     found = archir.cost(archir.load(EXAMPLES / "mobilenet_v3_ofa" / "mobilenet_v3_large.arch").graph)
     assert (found.params, found.macs) == (5_483_032, 216_589_760)
     assert abs(found.macs / 219e6 - 1) < 0.02
 
 
-def test_residuals_only_where_shapes_allow() -> None:
+def test_inverted_residual_adds_shortcut_only_if_shapes_match() -> None:
     """A shortcut is added at stride 1 and equal channels, and nothing is expanded that is wide enough."""
     text = """
     import std.mobile

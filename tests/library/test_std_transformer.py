@@ -1,4 +1,4 @@
-"""`std.transformer`: DeiT's published sizes, and blocks against their formulas written out in torch."""
+"""`std.transformer`: DeiT has its published sizes, and blocks equal their formulas written in torch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def named(module: nn.Module) -> Mapping[str, Tensor]:
         (768, 12, 86_567_656, 17_563_828_224),
     ],
 )
-def test_deit(width: int, heads: int, params: int, macs: int) -> None:
+def test_deit_counts_match_paper(width: int, heads: int, params: int, macs: int) -> None:
     """Touvron et al. 2021, table 1: 5 M, 22 M and 86 M parameters."""
     cost = archir.cost(archir.load(EXAMPLES / "deit_tiny.arch", width=width, heads=heads).graph)
     assert (cost.params, cost.macs) == (params, macs)
@@ -53,7 +53,7 @@ def test_drop_path_rises_from_zero() -> None:
         assert [n.op.attributes()["rate"] for n in map(graph.__getitem__, graph) if n.op.name == "drop_path"] == rates
 
 
-def test_patch_merging_is_swins() -> None:
+def test_patch_merging_equals_swin_reference() -> None:
     """Liu et al. 2021: every second row and column, rows before columns, as in the reference implementation."""
     module = made("patch_merging(height=4)", "24, 3")
     x = torch.randn(2, 24, 3)
@@ -66,7 +66,7 @@ def test_patch_merging_is_swins() -> None:
 
 
 @pytest.mark.parametrize(("act", "function"), [("sigmoid", torch.sigmoid), ("silu", F.silu), ("gelu", F.gelu)])
-def test_gated_units(act: str, function: Callable[[Tensor], Tensor]) -> None:
+def test_gated_unit_equals_formula(act: str, function: Callable[[Tensor], Tensor]) -> None:
     x = torch.randn(2, 5, 8)
     torch.testing.assert_close(made(f"gated_unit({act})", "5, 8")(x), x[..., :4] * function(x[..., 4:]))
     torch.testing.assert_close(made("gated_unit", "5, 8")(x), F.glu(x))
@@ -78,7 +78,7 @@ def test_gated_feed_forward_keeps_the_parameters() -> None:
     assert sizes == [8 * 96 * 96, 8 * 96 * 96]
 
 
-def test_convolution_heads() -> None:
+def test_convolution_heads_match_glit_parameters_and_reach() -> None:
     """GLiT's local module, section 3.2: parameters 2 i d + 2 i + i K + i + 2 i + i d + d for i = E d."""
     module, d, kernel, inner = made("convolution_heads(5, 2)", "9, 6"), 6, 5, 12
     count = sum(p.numel() for p in module.parameters())
@@ -112,12 +112,12 @@ def test_rotary_products_depend_on_distance_alone() -> None:
 
 
 @pytest.mark.parametrize(("heads", "base"), [(3, 10000.0), (8, 10000.0), (2, 0.0)])
-def test_rotary_refuses(heads: int, base: float) -> None:
+def test_rotary_rejects_invalid_heads_or_base(heads: int, base: float) -> None:
     with pytest.raises(archir.ArchError, match="A04"):
         archir.loads(f"net one() {{\n input x: f32[4, 8]\n output y = x |> rotary({heads}, {base})\n}}")
 
 
-def test_rotary_attention_knows_the_order() -> None:
+def test_rotary_attention_depends_on_token_order() -> None:
     module = made("rotary_attention(2)", "5, 8")
     x = torch.randn(2, 5, 8)
     assert not torch.allclose(module(x[:, [1, 0, 2, 3, 4]])[:, [1, 0, 2, 3, 4]], module(x), atol=1e-3)

@@ -1,4 +1,4 @@
-"""Bars in the outputs of cells."""
+"""Progress bars in notebook cell outputs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def said(html: str) -> str:
     return harmless(found).text
 
 
-def test_a_bar_is_one_output_that_is_replaced_now_and_then(cell: Handle, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bar_updates_one_output_at_limited_rate(cell: Handle, capsys: pytest.CaptureFixture[str]) -> None:
     with progress.SearchProgress() as shown:
         shown.start("<b>first</b>", 2, 500, 0)
         for index in range(1000):
@@ -60,7 +60,7 @@ def test_a_bar_is_one_output_that_is_replaced_now_and_then(cell: Handle, capsys:
     assert capsys.readouterr() == ("", "")
 
 
-def test_what_is_left_is_said(cell: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bar_shows_remaining_time(cell: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(bars.time, "monotonic", lambda: now[0])
     bar = bars.bar("before", "after")
@@ -76,7 +76,7 @@ def test_what_is_left_is_said(cell: Handle, monkeypatch: pytest.MonkeyPatch) -> 
     assert said(cell.shown[-1]) == "before 7 of 10 after (4 s, about 2 s left)"
 
 
-def test_python_asks_for_bars_by_a_word(cell: Handle) -> None:
+def test_train_with_progress_shows_bar_in_notebook(cell: Handle) -> None:
     network = space().specialize(space().sample(0))
     settings = {"epochs": 1, "batch": 64, "augment": False}
     archir.train(network, data="digits", settings=settings, device="cpu", progress=True)
@@ -84,7 +84,7 @@ def test_python_asks_for_bars_by_a_word(cell: Handle) -> None:
     assert "held out" in said(cell.shown[-1])
 
 
-def test_elsewhere_it_is_a_line_for_each_epoch(capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_with_progress_prints_line_per_epoch_outside_notebook(capsys: pytest.CaptureFixture[str]) -> None:
     network = space().specialize(space().sample(0))
     settings = {"epochs": 1, "batch": 64, "augment": False}
     archir.train(network, data="digits", settings=settings, device="cpu", progress=True)

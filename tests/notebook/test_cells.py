@@ -1,4 +1,4 @@
-"""Cells that are programs, in a shell of IPython."""
+"""The `%%arch` cell magic in an IPython shell."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_cell_becomes_a_space(shell: Any) -> None:
     assert space.graph.parameters["width"] == 8
 
 
-def test_a_program_that_is_right_is_written(shell: Any, tmp_path: Path) -> None:
+def test_only_valid_cell_is_written_to_file(shell: Any, tmp_path: Path) -> None:
     run(shell, "-o net.arch", NET)
     assert (tmp_path / "net.arch").read_text() == NET
     with pytest.raises(archir.ArchError):
@@ -59,14 +59,14 @@ def test_a_program_that_is_right_is_written(shell: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "wrong.arch").exists()
 
 
-def test_it_is_checked_without_a_name(shell: Any) -> None:
+def test_cell_without_name_is_only_checked(shell: Any) -> None:
     before = set(shell.user_ns)
     said, _ = run(shell, "", NET + NET.replace("small", "other"))
     assert [line.split(":")[0] for line in said.splitlines()] == ["<Space small", "<Space other"]
     assert set(shell.user_ns) - before <= {"_exit_code"}
 
 
-def test_it_is_shown_and_counted(shell: Any) -> None:
+def test_show_and_count_options_display_space(shell: Any) -> None:
     net = NET.replace("    output", "    require params <= 60\n    output")
     _, shown = run(shell, "space --show --count", net)
     counted, page = [output.data for output in shown]
@@ -74,7 +74,7 @@ def test_it_is_shown_and_counted(shell: Any) -> None:
     assert "data:image/svg+xml" in page["text/html"]
 
 
-def test_what_is_wrong_is_said_with_its_place_in_the_cell(shell: Any) -> None:
+def test_errors_point_at_place_in_cell(shell: Any) -> None:
     with pytest.raises(archir.ArchError) as found:
         run(shell, "space", NET.replace("kernel=5", "kernels=5").replace("output y = x", "output y = z"))
     first, second = found.value.diagnostics
@@ -101,7 +101,7 @@ def test_cells_import_cells_and_files(shell: Any, tmp_path: Path) -> None:
     assert len(shell.user_ns["user"].graph) == 3
 
 
-def test_a_cell_that_is_missing_or_wrong_is_not_imported(shell: Any) -> None:
+def test_missing_or_invalid_cell_is_not_imported(shell: Any) -> None:
     with pytest.raises(archir.ArchError) as found:
         run(shell, "user", USING)
     assert "`%%arch --as NAME.arch`" in str(found.value.diagnostics[0].hint)
@@ -117,7 +117,7 @@ def test_a_cell_that_is_missing_or_wrong_is_not_imported(shell: Any) -> None:
 
 
 @pytest.mark.parametrize("net", ["", "--net other"])
-def test_of_several_nets_one_is_named(shell: Any, net: str) -> None:
+def test_cell_with_several_nets_requires_net_name(shell: Any, net: str) -> None:
     cell = NET + NET.replace("small", "other")
     if net:
         run(shell, f"space {net}", cell)
@@ -135,17 +135,17 @@ def test_of_several_nets_one_is_named(shell: Any, net: str) -> None:
         ("--as blocks", "such as blocks.arch"),
     ],
 )
-def test_options_that_cannot_be_are_refused_in_a_line(shell: Any, line: str, said: str) -> None:
+def test_invalid_magic_option_raises_usage_error(shell: Any, line: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         run(shell, line, NET)
 
 
-def test_parameters_that_cannot_be_are_diagnostics(shell: Any) -> None:
+def test_malformed_parameter_raises_arch_error(shell: Any) -> None:
     with pytest.raises(archir.ArchError, match="a parameter is written name=value"):
         run(shell, "space -p width", NET)
 
 
-def test_errors_of_a_cell_are_shown_without_the_way_there(shell: Any) -> None:
+def test_cell_errors_are_shown_without_traceback(shell: Any) -> None:
     with capture_output() as found:
         shell.run_cell("%%arch\nnet a {\n    input x: f32[3]\n    output y = x |> lineer(3)\n}")
     said = found.stdout + found.stderr

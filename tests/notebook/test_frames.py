@@ -1,4 +1,4 @@
-"""Data frames of trials, fronts and figures."""
+"""`to_frame()` of trials, fronts and other results gives pandas or Arrow tables."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_pandas_columns_have_types() -> None:
     assert list(frame["choices.pair"].dropna()) == ["a + b", "a + c"]
 
 
-def test_arrow_has_the_same_where_pandas_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_to_frame_gives_arrow_table_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     table = TRIALS.to_frame()
     assert isinstance(table, pyarrow.Table)
@@ -46,7 +46,7 @@ def test_arrow_has_the_same_where_pandas_is_not_there(monkeypatch: pytest.Monkey
     assert table["costs.macs"].to_pylist() == [100, 200, None]
 
 
-def test_without_both_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_to_frame_without_pandas_and_pyarrow_hints_at_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(archir.ArchError) as found:
@@ -55,7 +55,7 @@ def test_without_both_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     assert found.value.diagnostics[0].hint == "pip install pandas, or: pip install pyarrow"
 
 
-def test_trials_are_columns_still() -> None:
+def test_trials_still_behave_as_column_mapping() -> None:
     assert pandas.DataFrame(TRIALS).shape == (3, 6)
     assert dict(TRIALS)["trial"] == [0, 1, 2]
 
@@ -77,7 +77,7 @@ def front() -> Any:
         (lambda: SPEEDS, {"network": ["net"], "threads": [2], "runs": [3], "latency.p50": [20.0], "first": [99]}),
     ],
 )
-def test_others_are_frames_too(value: Any, columns: dict[str, list[Any]]) -> None:
+def test_other_results_convert_to_frames(value: Any, columns: dict[str, list[Any]]) -> None:
     made = value()
     frame = made.to_frame()
     assert {name: list(frame[name]) for name in columns} == columns

@@ -1,4 +1,4 @@
-"""The notebook of the documentation: what its cells come to, and what they look like in a browser."""
+"""The documentation's notebook: its cells reproduce their stored outputs, and its page renders in a browser."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _fixed(output: Any, varies: bool) -> Any:
     return output
 
 
-def test_its_cells_come_to_what_it_shows(
+def test_notebook_cells_reproduce_stored_outputs(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are run anew, once; errors are where they are meant, and nothing else is said beside."""
@@ -112,7 +112,7 @@ WIDER = "document.documentElement.scrollWidth - document.documentElement.clientW
 
 @pytest.mark.soak
 @pytest.mark.skipif(PROGRAM is None, reason="needs chromium")
-def test_its_page_is_read_by_day_and_by_night(tmp_path: Path) -> None:
+def test_notebook_page_is_readable_in_light_and_dark_mode(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     page = built(tmp_path / "site")
     browser = Chromium(tmp_path / "profile")

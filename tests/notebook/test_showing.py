@@ -1,4 +1,4 @@
-"""What values look like: at prompts, in notebooks, and when names are meant to do harm."""
+"""Representations of values at prompts and in notebooks, also with malicious names."""
 
 from __future__ import annotations
 
@@ -111,16 +111,16 @@ SAID: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("text", SAID)
-def test_a_line_says_what_it_is(text: str) -> None:
+def test_repr_matches_expected_line(text: str) -> None:
     assert repr(SAID[text]()) == text
 
 
-def test_costs_say_their_figures() -> None:
+def test_cost_repr_shows_values() -> None:
     network = space().specialize(space().sample(0))
     assert repr(archir.cost(network)).startswith("Cost(params=")
 
 
-def test_large_spaces_are_counted_in_powers_and_what_takes_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repr_of_large_space_rounds_or_omits_count(monkeypatch: pytest.MonkeyPatch) -> None:
     body = "\n".join(f"    x{i + 1} = x{i} |> choose c{i} {{ a: relu, b: identity }}" for i in range(60))
     many = archir.loads(f"net many {{\n    input x0: f32[4]\n{body}\n    output y = x60\n}}\n")
     assert repr(many) == "<Space many: about 10^18 architectures, 60 choices, x0 f32[4] -> y>"
@@ -176,7 +176,7 @@ def harmless(html: str | None) -> Reader:
 
 
 @pytest.mark.parametrize("make", [*SAID.values(), lambda: archir.cost(space().specialize(space().sample(0)))])
-def test_notebooks_show_it_harmlessly(make: Any) -> None:
+def test_notebook_html_is_harmless(make: Any) -> None:
     value = make()
     found = harmless(html(value))
     assert text(value) == repr(value)
@@ -221,14 +221,14 @@ def hostile() -> list[Any]:
 
 
 @pytest.mark.parametrize("value", hostile(), ids=lambda value: type(value).__name__)
-def test_names_do_no_harm(value: Any) -> None:
+def test_malicious_names_are_escaped(value: Any) -> None:
     found = harmless(html(value))
     assert "alert(1)" in found.text
     assert "\x1b" not in repr(value)
     assert "\n" not in repr(value)
 
 
-def test_what_is_large_is_shown_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_values_are_truncated_in_html(monkeypatch: pytest.MonkeyPatch) -> None:
     trials = Trials({"x" * 10_000: ["y" * 10_000] * 10_000})
     shown = html(trials)
     assert shown is not None
@@ -240,7 +240,7 @@ def test_what_is_large_is_shown_in_part(monkeypatch: pytest.MonkeyPatch) -> None
     assert "of many nodes: archir.show(graph) draws it" in harmless(html(space().graph)).text
 
 
-def test_shown_at_a_prompt_it_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_text_at_prompt(capsys: pytest.CaptureFixture[str]) -> None:
     archir.show(space())
     assert capsys.readouterr().out.splitlines()[:2] == [repr(space().graph), "net small(width=4) {"]
     archir.show(space().architecture({"op": "skip", "kernel": "five"}))
@@ -262,7 +262,7 @@ def test_pictures_are_written_to_files(tmp_path: Path) -> None:
     assert found.value.diagnostics[0].code == "A1302"
 
 
-def test_an_architecture_from_elsewhere_says_what_it_lacks() -> None:
+def test_unpickled_architecture_without_space_cannot_be_shown() -> None:
     one = space().sample(0)
     copy = pickle.loads(pickle.dumps(one))
     assert copy.codes == one.codes
@@ -283,7 +283,7 @@ def test_ipython_shows_every_registered_class() -> None:
         assert formatters["text/html"].lookup_by_type(getattr(import_module(module), name)) is html, place
 
 
-def test_errors_show_the_call_and_what_was_wrong() -> None:
+def test_ipython_error_shows_call_and_diagnostic() -> None:
     try:
         archir.loads(WRONG)
     except archir.ArchError as error:

@@ -1,4 +1,4 @@
-"""Functions of tensors that numbers have, too; masks; sums; norms."""
+"""Elementwise functions, masks, sums and norms on tensors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def net(body: str, takes: str = "f32[5, 4]") -> archir.Space:
         ("prelu(x)", lambda x: F.leaky_relu(x, 0.25)),
     ],
 )
-def test_it_is_what_torch_has(text: str, wanted: Callable[[Tensor], Tensor], tmp_path: Path) -> None:
+def test_function_equals_torch(text: str, wanted: Callable[[Tensor], Tensor], tmp_path: Path) -> None:
     graph, x = net(f"output y = {text}").graph, torch.randn(3, 5, 4)
     network = lower(graph).eval()
     torch.testing.assert_close(network(x), wanted(x), rtol=1e-4, atol=1e-4)
@@ -59,19 +59,19 @@ def test_it_is_what_torch_has(text: str, wanted: Callable[[Tensor], Tensor], tmp
         ("2 ** x", r"`\*\*` does not work on"),
     ],
 )
-def test_what_does_not_fit(text: str, said: str) -> None:
+def test_rejects_invalid_operands(text: str, said: str) -> None:
     with pytest.raises(ArchError, match=said):
         net(f"output y = {text}")
 
 
-def test_functions_of_numbers_stay_what_they_were() -> None:
+def test_functions_of_numbers_give_numbers() -> None:
     graph = net("output y = x |> linear(sqrt(16) + abs(-3))").graph
     assert infer(graph)[graph.outputs["y"]].shape == (5, 7)
     with pytest.raises(ArchError, match="A0302"):
         net("output y = x |> linear(sqrt(-1))")
 
 
-def test_masks_come_out_and_go_in(tmp_path: Path) -> None:
+def test_masks_may_be_inputs_and_outputs(tmp_path: Path) -> None:
     graph = net("input keep: bool[4]\n output y = where(keep, x, -x)\n output m = x |> less(1)", "f32[4]").graph
     assert infer(graph)[graph.outputs["m"]].dtype == "bool"
     network = lower(graph).eval()
@@ -83,7 +83,7 @@ def test_masks_come_out_and_go_in(tmp_path: Path) -> None:
         assert archir.export(graph, tmp_path / "net.onnx", network, opset=opset).absolute == 0
 
 
-def test_one_hot(tmp_path: Path) -> None:
+def test_one_hot_selects_weight_columns(tmp_path: Path) -> None:
     graph = archir.loads("net n {\n input x: i64[3]\n output y = x |> one_hot(4) |> linear(2, bias=false)\n}").graph
     network = lower(graph)
     columns = network.state_dict()["linear.weight"].T
@@ -93,7 +93,7 @@ def test_one_hot(tmp_path: Path) -> None:
     assert archir.export(graph, tmp_path / "net.onnx", network.float()).relative < 1e-5
 
 
-def test_padding_is_seen_in_what_is_read(tmp_path: Path) -> None:
+def test_padding_masks_and_positions_follow_token_ids(tmp_path: Path) -> None:
     graph = archir.loads("""
         net n {
             input ids: i64[5]
@@ -125,13 +125,13 @@ def test_padding_is_seen_in_what_is_read(tmp_path: Path) -> None:
         ("i64[5]", "output y = x |> positions(padding=1) |> embedding(6, 2)", "6 is looked up, and there are 6"),
     ],
 )
-def test_what_is_no_number_is_not_compared(takes: str, body: str, said: str) -> None:
+def test_token_functions_reject_wrong_types_and_table_size(takes: str, body: str, said: str) -> None:
     with pytest.raises(ArchError) as refused:
         archir.loads(f"net n {{\n input x: {takes}\n {body}\n}}")
     assert said in str(refused.value)
 
 
-def test_in_supernets() -> None:
+def test_supernet_equals_extracted_networks() -> None:
     space = net("""
         width = choose width(4, 8)
         y = x |> linear(width) |> choose act { a: prelu, b: instance_norm, c: abs }

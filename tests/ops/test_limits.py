@@ -1,4 +1,4 @@
-"""What no operation may be given: it is refused where it stands, for every architecture, and not by a backend later."""
+"""Operations reject invalid arguments at their place in the program, not later in a backend."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def net(body: str, takes: str = "f32[8, 8]") -> archir.Space:
         ),
     ],
 )
-def test_what_is_refused(takes: str, body: str, said: str) -> None:
+def test_rejects_invalid_arguments_at_their_place(takes: str, body: str, said: str) -> None:
     with pytest.raises(ArchError) as caught:
         net(body, takes)
     assert said in str(caught.value)
@@ -94,7 +94,7 @@ def test_what_is_refused(takes: str, body: str, said: str) -> None:
         "output y = x |> slice(stop=2, axis=0) |> top_k(3) |> reshape([6])",
     ],
 )
-def test_what_is_right_for_every_architecture(body: str) -> None:
+def test_accepts_arguments_valid_for_every_architecture(body: str) -> None:
     assert net(body).graph
 
 
@@ -102,7 +102,7 @@ AXES = {type(op): (op, dims) for op, dims in CASES if type(getattr(op, "axis", N
 
 
 @pytest.mark.parametrize(("op", "dims"), AXES.values(), ids=lambda value: getattr(value, "name", ""))
-def test_axes_are_those_of_the_operand(op: Any, dims: tuple[Dims, ...]) -> None:
+def test_axis_must_lie_within_operand_rank(op: Any, dims: tuple[Dims, ...]) -> None:
     """Counted from the first or from the last one, which gives the same type."""
     rank, found = len(dims[0]), {}
     for axis in range(-rank - 2, rank + 2):
@@ -116,7 +116,7 @@ def test_axes_are_those_of_the_operand(op: Any, dims: tuple[Dims, ...]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["i64", "i32"])
-def test_integers_below_zero_are_in_no_class(kind: str, tmp_path: Path) -> None:
+def test_one_hot_of_out_of_range_integer_is_zero(kind: str, tmp_path: Path) -> None:
     graph = net("output y = x |> one_hot(4)", f"{kind}[5]").graph
     archir.export(graph, tmp_path / "n.onnx", archir.compile(graph))
     given = np.array([[-1, 0, 3, 4, -4]], np.int64 if kind == "i64" else np.int32)
@@ -126,7 +126,7 @@ def test_integers_below_zero_are_in_no_class(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("parts", [[600, 1], [601, 2], [2, 600]])
-def test_many_parts_of_long_lines_take_little_room(parts: list[int], tmp_path: Path) -> None:
+def test_adaptive_pool_of_long_axis_exports_small_file(parts: list[int], tmp_path: Path) -> None:
     size = [1200, 5] if parts[0] > parts[1] else [5, 1201]
     graph = net(f"output y = x |> adaptive_avg_pool({parts})", f"f32[2, {size[0]}, {size[1]}]").graph
     archir.export(graph, tmp_path / "n.onnx", archir.compile(graph))

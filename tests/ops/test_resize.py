@@ -1,4 +1,4 @@
-"""Maps of other sizes: what torch computes, what fits, images of any size."""
+"""Resizing, adaptive pooling and pixel shuffle equal torch, also with dynamic image sizes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def net(body: str, takes: str = "f32[4, 8, 6]") -> archir.Space:
         ("pixel_unshuffle(2) |> pixel_shuffle(2)", lambda x: x),
     ],
 )  # fmt: skip
-def test_it_is_what_torch_has(call: str, wanted: object) -> None:
+def test_resize_operations_equal_torch(call: str, wanted: object) -> None:
     x = torch.randn(2, 4, 8, 6)
     assert callable(wanted)
     torch.testing.assert_close(lower(net(f"output y = x |> {call}").graph)(x), wanted(x))
@@ -63,7 +63,7 @@ def test_it_is_what_torch_has(call: str, wanted: object) -> None:
         ("pixel_unshuffle(4)", "8 x 6 pixels do not split into squares of 4"),
     ],
 )
-def test_what_does_not_fit(call: str, said: str) -> None:
+def test_rejects_invalid_sizes(call: str, said: str) -> None:
     with pytest.raises(ArchError, match=said):
         net(f"output y = x |> {call}")
 
@@ -77,7 +77,7 @@ def test_a_factor_is_a_fraction() -> None:
     assert [tuple(shape) for shape in lengths] == [(10, 3), (21, 6), (87, 26)]
 
 
-def test_what_keeps_the_size_does_nothing() -> None:
+def test_size_preserving_operations_are_canonicalized_away() -> None:
     same = ['resize([8, 6], mode="bicubic")', "resize(factor=1)", "adaptive_max_pool([8, 6])", "pixel_shuffle(1)"]
     assert {canonical_hash(net(f"output y = x |> {call} |> relu").graph) for call in same} == {
         canonical_hash(net("output y = x |> relu").graph)
@@ -98,7 +98,7 @@ net fused(size = 16) {
 """
 
 
-def test_images_of_any_size(tmp_path: Path) -> None:
+def test_resize_exports_dynamic_size_only_with_factors(tmp_path: Path) -> None:
     """Sizes that are numbers stay: what is resized to them is refused; factors follow the image."""
     space = archir.loads(FUSED)
     graph = space.specialize(space.sample(0))
@@ -115,7 +115,7 @@ def test_images_of_any_size(tmp_path: Path) -> None:
         assert all(np.abs(wanted[name] - found[name]).max() < 1e-4 for name in wanted)
 
 
-def test_parts_that_follow_the_image_are_refused_by_name(tmp_path: Path) -> None:
+def test_dynamic_size_error_names_adaptive_pool(tmp_path: Path) -> None:
     graph = net("output y = x |> conv(2) |> adaptive_max_pool(3) |> flatten").graph
     with pytest.raises(ArchError, match=r"A0932.*the windows of `adaptive_max_pool` depend on them"):
         archir.export(graph, tmp_path / "net.onnx", lower(graph), dynamic=("height", "width"))

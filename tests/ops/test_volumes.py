@@ -35,7 +35,7 @@ def net(body: str, takes: str = "f32[4, 5, 6]") -> archir.Space:
         ("conv_transpose(8, 3, 2, padding=1, output_padding=[1, 0])", (8, 10, 11)),
     ],
 )
-def test_sizes_of_transposed_convolutions(call: str, shape: tuple[int, ...]) -> None:
+def test_transposed_convolution_has_expected_output_size(call: str, shape: tuple[int, ...]) -> None:
     graph = net(f"output y = x |> {call}").graph
     assert infer(graph)[graph.outputs["y"]].shape == shape
     assert lower(graph)(torch.randn(2, 4, 5, 6)).shape == (2, *shape)
@@ -57,7 +57,7 @@ def test_sizes_of_transposed_convolutions(call: str, shape: tuple[int, ...]) -> 
         ("conv3d(8)", r"expected a volume \[C, D, H, W\], got f32\[4, 5, 6\]"),
     ],
 )
-def test_what_does_not_fit(call: str, said: str) -> None:
+def test_rejects_invalid_arguments(call: str, said: str) -> None:
     with pytest.raises(ArchError, match=said):
         net(f"output y = x |> {call}")
 
@@ -98,7 +98,7 @@ def test_batch_norms_behind_transposed_convolutions_are_folded(tmp_path: Path) -
     assert archir.export(graph, tmp_path / "unet.onnx", module, dynamic=("batch", "height", "width")).relative < 1e-5
 
 
-def test_norms_behind_groups_stay() -> None:
+def test_deploy_keeps_batch_norm_after_grouped_transposed_convolution() -> None:
     graph = net("output y = x |> conv_transpose(4, 2, 2, groups=2) |> batch_norm").graph
     made, _ = deploy(graph, TORCH.arrays(lower(graph)))
     assert "batch_norm" in {made[number].op.name for number in made}
@@ -127,7 +127,7 @@ net volumes() {
 """
 
 
-def test_volumes(tmp_path: Path) -> None:
+def test_volume_supernet_equals_extracted_networks(tmp_path: Path) -> None:
     space, x = archir.loads(VOLUMES), torch.randn(2, 1, 4, 8, 8)
     model = SuperNetwork(space.graph).eval()
     for architecture in space.enumerate():

@@ -1,4 +1,4 @@
-"""Windows that are not square: in the language, in supernets, in what is kept of graphs."""
+"""Non-square convolution and pooling windows: in the language, in supernets, in stored graphs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def net(body: str, takes: str = "f32[4, 9, 12]") -> archir.Space:
         ("avg_pool([1, 4], stride=[1, 4])", (4, 9, 3)),
     ],
 )  # fmt: skip
-def test_maps(call: str, shape: tuple[int, ...]) -> None:
+def test_2d_window_operations_have_expected_output_size(call: str, shape: tuple[int, ...]) -> None:
     graph = net(f"output y = x |> {call}").graph
     assert infer(graph)[graph.outputs["y"]].shape == shape
     assert lower(graph)(torch.randn(2, 4, 9, 12)).shape == (2, *shape)
@@ -47,7 +47,7 @@ def test_maps(call: str, shape: tuple[int, ...]) -> None:
         ('avg_pool1d(3, padding="valid")', (18, 4)),
     ],
 )
-def test_series(call: str, shape: tuple[int, ...]) -> None:
+def test_1d_window_operations_have_expected_output_size(call: str, shape: tuple[int, ...]) -> None:
     graph = net(f"output y = x |> {call}", "f32[20, 4]").graph
     assert infer(graph)[graph.outputs["y"]].shape == shape
     assert lower(graph)(torch.randn(2, 20, 4)).shape == (2, *shape)
@@ -79,12 +79,12 @@ def test_rows_and_columns_are_not_mixed_up() -> None:
         ("conv(8, stride=[1, 0])", "kernel, stride and dilation must be at least 1"),
     ],
 )
-def test_what_does_not_fit(call: str, said: str) -> None:
+def test_rejects_invalid_window_arguments(call: str, said: str) -> None:
     with pytest.raises(ArchError, match=said):
         net(f"output y = x |> {call}")
 
 
-def test_choices_of_kernels_share_what_is_in_the_middle() -> None:
+def test_kernel_choices_share_weights_at_kernel_center() -> None:
     space = net("output y = x |> conv(4, kernel=choose k([1, 5], [5, 1], [3, 3]))")
     sharing = Sharing(space.graph)
     assert sharing.elements == 4 * 4 * 5 * 5
@@ -99,14 +99,14 @@ def test_choices_of_kernels_share_what_is_in_the_middle() -> None:
     assert macs == {4 * 4 * kernel * 9 * 12 for kernel in (5, 9)}
 
 
-def test_a_supernet_computes_what_each_network_does() -> None:
+def test_supernet_equals_extracted_networks() -> None:
     space = net("y = x |> conv(4, choose k([1, 5], 3), choose s([1, 2], [2, 1]))\noutput z = y |> global_avg_pool")
     supernet, x = SuperNetwork(space.graph).eval(), torch.randn(2, 4, 9, 12)
     for architecture in space.enumerate():
         torch.testing.assert_close(supernet(x, architecture), extract(supernet, architecture)(x))
 
 
-def test_numbers_for_all_axes_are_one_number() -> None:
+def test_scalar_and_equal_list_arguments_hash_equally() -> None:
     one = net("y = x |> conv(8, 3, 2, 1)\noutput z = y |> avg_pool(2) |> max_pool(3, 2)").graph
     two = net("y = x |> conv(8, [3, 3], [2, 2], [1, 1, 1, 1])\noutput z = y |> avg_pool([2, 2]) |> max_pool(3, [2, 2])")
     assert canonical_hash(one) == canonical_hash(two.graph)

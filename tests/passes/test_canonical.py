@@ -1,4 +1,4 @@
-"""Canonical hashes: equal for what computes the same, different for what does not."""
+"""Canonical hashes are equal for networks that compute the same and differ for others."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_the_same(name: str) -> None:
+def test_equivalent_networks_have_equal_form(name: str) -> None:
     one, other = SAME[name]
     assert lines(*one) == lines(*other)
 
@@ -127,19 +127,19 @@ OTHER = {
 
 
 @pytest.mark.parametrize("name", OTHER)
-def test_not_the_same(name: str) -> None:
+def test_different_networks_have_different_forms(name: str) -> None:
     one, other = OTHER[name]
     assert lines(*one) != lines(*other)
 
 
-def test_a_zero_that_stretches_stays() -> None:
+def test_broadcasting_zero_is_not_removed() -> None:
     narrow = "slice(%0, stop=1, axis=0)"
     stretched = lines(narrow, "zero(%0)", "add(%1, %2)", start=MAP)
     assert stretched != lines(narrow, start=MAP)
     assert stretched == lines(narrow, "sub(%0, %0)", "add(%2, %1)", start=MAP)
 
 
-def test_paddings_that_mean_the_same() -> None:
+def test_equivalent_paddings_have_equal_form() -> None:
     one, other = ("conv(%0, channels=4, kernel=1) @ a", 'conv(%0, channels=4, kernel=1, padding="valid") @ a')
     assert lines(one, start=MAP) == lines(other, start=MAP)
     counting = "avg_pool(%0, kernel=3, count_padding=true)"
@@ -155,7 +155,7 @@ def test_names_of_inputs_and_outputs_matter() -> None:
     assert named('%0 = input "x" f32[8]\n%1 = input "w" f32[8]\noutput y = %0') != named(X + "output y = %0")
 
 
-def test_a_long_sum_stays_in_brackets() -> None:
+def test_long_nested_sums_stay_distinct() -> None:
     doubled = [f"add(%{i}, %{i})" for i in range(3000)]
     assert lines(*doubled) != lines(*doubled[:-1])
 
@@ -166,7 +166,7 @@ def test_a_space_has_no_canonical_form() -> None:
         canonical_hash(graph)
 
 
-def test_the_hash_of_a_space_is_that_of_the_network() -> None:
+def test_space_canonical_equals_hash_of_specialized_network() -> None:
     space = archir.load(EXAMPLES / "full_attention" / "full_attention.arch")
     for seed in range(5):
         architecture = space.sample(seed)
@@ -225,14 +225,14 @@ REWRITTEN = given(graphs(most_nodes=25, most_choices=2), st.randoms(use_true_ran
 
 @settings(max_examples=25, deadline=None)
 @REWRITTEN
-def test_other_words_do_not_change_the_hash(graph: Graph, rng: random.Random) -> None:
+def test_rewriting_keeps_hash(graph: Graph, rng: random.Random) -> None:
     keeps_its_hash(graph, rng)
 
 
 @pytest.mark.soak
 @settings(max_examples=1000, deadline=None)
 @REWRITTEN
-def test_other_words_do_not_change_many_hashes(graph: Graph, rng: random.Random) -> None:
+def test_rewriting_keeps_many_hashes(graph: Graph, rng: random.Random) -> None:
     keeps_its_hash(graph, rng)
 
 
@@ -301,14 +301,14 @@ EDITED = given(graphs(most_nodes=12, most_choices=1), st.randoms(use_true_random
 
 
 @EDITED
-def test_equal_hashes_compute_the_same(graph: Graph, rng: random.Random) -> None:
+def test_equal_hashes_imply_equal_outputs(graph: Graph, rng: random.Random) -> None:
     computes_what_its_hash_says(graph, rng)
 
 
 @pytest.mark.soak
 @settings(max_examples=1000, deadline=None)
 @EDITED
-def test_many_equal_hashes_compute_the_same(graph: Graph, rng: random.Random) -> None:
+def test_many_equal_hashes_imply_equal_outputs(graph: Graph, rng: random.Random) -> None:
     computes_what_its_hash_says(graph, rng)
 
 
@@ -336,7 +336,7 @@ net small(width = 4) {
 """
 
 
-def test_unique_architectures() -> None:
+def test_unique_yields_one_architecture_per_hash() -> None:
     space = archir.loads(SMALL)
     assert len(list(space.unique(space.enumerate()))) == 6
     names = {space.canonical(architecture) for architecture in space.sample_unique(6, seed=1)}
@@ -357,7 +357,7 @@ def test_rare_architectures_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
         archir.loads(SMALL).sample_unique(6)
 
 
-def test_commands_for_unique_architectures(tmp_path: Path) -> None:
+def test_count_and_sample_commands_support_unique(tmp_path: Path) -> None:
     file = tmp_path / "small.arch"
     file.write_text(SMALL)
 

@@ -1,4 +1,4 @@
-"""The laws of canonical forms: what they merge computes the same, and what computes something else is never merged."""
+"""Canonicalization laws merge only networks that compute the same."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def computed(graph: Graph, training: bool = True) -> Tensor:
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_a_law_merges_what_computes_the_same(law: str) -> None:
+def test_law_merges_networks_with_equal_outputs(law: str) -> None:
     start, *both = LAWS[law]
     one, other = (network(start, operations) for operations in both)
     torch.testing.assert_close(computed(one), computed(other))
@@ -275,13 +275,13 @@ APART: dict[str, tuple[str, list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", APART)
-def test_what_no_law_merges(name: str) -> None:
+def test_different_networks_are_not_merged(name: str) -> None:
     start, *both = APART[name]
     one, other = (canonical_hash(network(start, operations)) for operations in both)
     assert one != other
 
 
-def test_what_was_equal_stays_equal_however_deep() -> None:
+def test_deep_equal_networks_hash_equally() -> None:
     """Past so many functions in a row nothing is moved, and nothing takes long or runs out of stack."""
     for depth in (10, 500):
         steps = [f"{('relu', 'tanh')[i % 2]}(%{i})" for i in range(depth)]
@@ -293,7 +293,7 @@ def test_what_was_equal_stays_equal_however_deep() -> None:
             )
 
 
-def test_what_is_put_beside_itself_time_and_again() -> None:
+def test_repeated_self_concatenation_keeps_distinct_hash() -> None:
     """Sixteen million channels in a few nodes: what lies side by side is not listed."""
     body = [f"concat(%{i}, %{i})" for i in range(24)]
     doubled = canonical_hash(network(MAP, body))
@@ -556,12 +556,12 @@ def agree(seeds: range) -> int:
     return found
 
 
-def test_networks_with_shared_weights_that_share_a_hash_compute_the_same() -> None:
+def test_weight_sharing_networks_of_equal_hash_agree() -> None:
     assert agree(range(24)) > 30
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(36_000)
 @pytest.mark.parametrize("portion", range(10))
-def test_many_networks_with_shared_weights_that_share_a_hash_compute_the_same(portion: int) -> None:
+def test_many_weight_sharing_networks_of_equal_hash_agree(portion: int) -> None:
     agree(range(24 + 2_000 * portion, 24 + 2_000 * (portion + 1)))

@@ -1,4 +1,4 @@
-"""Labels of vertices: graphs have the same text if they are isomorphic, and only then."""
+"""Canonical labeling: two graphs have equal texts exactly if they are isomorphic."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def text_of(found: list[Vertex]) -> str:
     return canonical_text(found, roots_of(found))
 
 
-def test_refinement_alone_would_not_do() -> None:
+def test_regular_graphs_need_more_than_refinement() -> None:
     rng = random.Random(0)
     assert text_of(cycles(6)) != text_of(cycles(3, 3))
     assert text_of(cycles(3, 3)) != text_of(cycles(3, 3, 3))
@@ -129,7 +129,7 @@ def test_refinement_alone_would_not_do() -> None:
         assert len(texts) == 1
 
 
-def test_regular_graphs_of_one_size_are_told_apart() -> None:
+def test_rook_and_shrikhande_graphs_are_distinguished() -> None:
     """The 4 x 4 rook's graph and Shrikhande's have the same parameters (16, 6, 2, 2), and are not isomorphic."""
     points = [(i, j) for i in range(4) for j in range(4)]
     steps = [(0, 1), (1, 0), (1, 1), (0, 3), (3, 0), (3, 3)]
@@ -141,7 +141,7 @@ def test_regular_graphs_of_one_size_are_told_apart() -> None:
     assert text_of(pairs(rook, 16)) != text_of(pairs(edges, 16))
 
 
-def test_many_like_branches_take_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_symmetric_branches_do_not_slow_labeling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two hundred cells of two like branches each have 2^200 symmetries."""
     looks = []
     signature = labelling._Labelling._signature
@@ -161,7 +161,7 @@ def test_many_like_branches_take_no_longer(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(looks) < 10_000
 
 
-def test_out_of_steps_a_text_is_still_of_one_graph_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_step_limit_keeps_non_isomorphic_graphs_distinct(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labelling, "MAX_STEPS", 100)
     assert text_of(cycles(12)) == text_of(cycles(12))
     assert len({text_of(cycles(*lengths)) for lengths in [(12,), (6, 6), (4, 8), (3, 9), (4, 4, 4)]}) == 5

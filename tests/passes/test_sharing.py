@@ -1,4 +1,4 @@
-"""Where smaller weights lie inside larger ones: heads, packed projections, kernels, what is added up."""
+"""Where the weights of smaller networks lie inside larger ones: heads, packed projections, kernels, sums."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def spans(*pairs: tuple[int, int]) -> list[int]:
         (64, 8, spans((0, 63))),
     ],
 )
-def test_multi_head_sharing_of_trionet(width: int, heads: int, wanted: list[int]) -> None:
+def test_head_sharing_matches_trionet_algorithm(width: int, heads: int, wanted: list[int]) -> None:
     """64 channels at most, of which each head has its first ones (Pi et al. 2021, section 3.5, algorithm 1)."""
     space = heads_space([16, 32, 64], [4, 8])
     parts = placed(space, {"width": width, "heads": heads})
@@ -108,7 +108,7 @@ FORMS = [
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.sampled_from([None, 1, 2, 3]))
-def test_positions_are_a_loop_only_if_they_follow_each_other(places: list[int], step: int | None) -> None:
+def test_evenly_spaced_positions_become_strided_indices(places: list[int], step: int | None) -> None:
     if step is not None:
         places = [places[0] + step * i for i in range(len(places))]
     found = as_indices(np.array(places))
@@ -117,14 +117,14 @@ def test_positions_are_a_loop_only_if_they_follow_each_other(places: list[int], 
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from([1, 2, 3, 4, 6, 9])), min_size=1, max_size=4))
-def test_merged_loops_are_the_same_positions_by_fewer_loops(levels: list[tuple[int, int]]) -> None:
+def test_merge_levels_keeps_positions_with_fewer_loops(levels: list[tuple[int, int]]) -> None:
     found = merge_levels(tuple(levels))
     assert StridedIndices(0, found).positions() == StridedIndices(0, tuple(levels)).positions()
     assert len(found) == 1 or all(count > 1 for count, _ in found)
     assert all(outer[1] != inner[0] * inner[1] for outer, inner in pairwise(found))
 
 
-def test_heads_of_one_width_are_the_first_ones() -> None:
+def test_fewer_heads_of_fixed_width_use_first_heads() -> None:
     """Where an architecture has more or fewer heads of one width, it has the first of them."""
     space = archir.loads("""
         import std.attention
@@ -139,7 +139,7 @@ def test_heads_of_one_width_are_the_first_ones() -> None:
     assert rows(packed[0]) == spans((0, 31), (48, 79), (96, 127))  # of queries, keys and values
 
 
-def test_concatenations_of_parts_of_other_widths_share_the_channels_of_the_widest() -> None:
+def test_concatenated_parts_of_unequal_widths_share_widest_channels() -> None:
     """Only parts of equal width are one stream: of others, the sum would be wider than any network is."""
     space = archir.loads("""
         net joined() {
@@ -177,7 +177,7 @@ def test_packed_projections_keep_their_pieces_and_heads() -> None:
     assert sharing.elements == 16 * 3 * 8 + 16 * 3 + 8 * 16 + 8
 
 
-def test_weights_behind_packed_projections_have_as_many_columns_as_are_used() -> None:
+def test_weight_after_packed_projection_has_only_used_columns() -> None:
     sharing = Sharing(elaborated("glit/glit.arch", depth=2).graph)
     assert sharing.largest["token_classifier.linear"]["weight"].shape == (1000, 192)
 
@@ -195,7 +195,7 @@ def test_gates_keep_their_halves() -> None:
     assert rows(parts["linear", "weight"]) == spans((0, 3), (6, 9))
 
 
-def test_kernels_and_offsets_are_centred() -> None:
+def test_smaller_kernels_and_offsets_are_centered() -> None:
     space = archir.loads("""
         net maps() {
             input image: f32[4, 9, 9]
@@ -209,7 +209,7 @@ def test_kernels_and_offsets_are_centred() -> None:
     assert [along.positions() for along in parts["local_attention", "rows"]] == [[0, 1], [2, 3, 4]]
 
 
-def test_what_is_added_has_the_same_channels() -> None:
+def test_added_operands_share_channel_positions() -> None:
     """A head's channels are asked for at one end of a sum, and found at the others."""
     space = archir.loads("""
         net sums() {
@@ -238,7 +238,7 @@ def test_own_weights_are_not_shared() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_every_weight_says_what_its_axes_are(case: Case) -> None:
+def test_every_weight_declares_roles_of_its_axes(case: Case) -> None:
     graph = graph_of(*case)
     types = infer(graph)
     for number in types:

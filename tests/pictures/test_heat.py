@@ -1,4 +1,4 @@
-"""Boxes coloured by their share of a cost: what they show adds up, and can be read by day and by night."""
+"""Pictures with boxes colored by cost share: shares add up, and colors are readable in light and dark mode."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def heated(name: str, block: str | None = None) -> Outline:
 
 
 @pytest.mark.parametrize("name", ["params", "macs", "activation_bytes", "kernels"])
-def test_boxes_hold_the_means_of_their_parts(name: str) -> None:
+def test_box_shares_equal_mean_costs_of_their_scopes(name: str) -> None:
     account = full_attention().account
     of, total = heated(name), total_costs(account)[name].mean
     shares = {box.scope or box.title: box.share for box in of.root.parts}
@@ -57,7 +57,7 @@ def test_alternatives_count_as_often_as_they_are_taken() -> None:
     assert sum(shares.values()) == pytest.approx(float(PERCENT.findall(choice.share)[0]), abs=0.5)
 
 
-def test_steps_are_shares() -> None:
+def test_color_index_follows_cost_share() -> None:
     found = [colour_index(Fraction(own), Fraction(1000)) for own in (0, 1, 9, 10, 29, 30, 100, 299, 300, 1000)]
     assert found == [0, 1, 1, 2, 2, 3, 4, 4, 5, 5]
     assert colour_index(Fraction(0), Fraction(0)) == 0
@@ -75,7 +75,7 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_colours_are_told_apart_by_lightness_and_bear_text() -> None:
+def test_colors_are_ordered_by_lightness_and_contrast_with_text() -> None:
     """Who sees no hues sees the order; the text of the style sheet stands out (WCAG 2 AA)."""
     pairs = re.findall(r"\.heat\d\{--face:(#\w+);", style.HEAT_STYLE)
     days, nights = pairs[: len(pairs) // 2], pairs[len(pairs) // 2 :]
@@ -91,7 +91,7 @@ def run(*arguments: str) -> str:
     return result.output + (f"exit {result.exit_code}" if result.exit_code else "")
 
 
-def test_svg_and_refusals() -> None:
+def test_svg_has_cost_colors_and_text_format_rejects_heat() -> None:
     path = str(EXAMPLES / "resnet50.arch")
     picture = run(path, "--format", "svg", "--heat", "params")
     tree = ElementTree.fromstring(picture)
@@ -107,7 +107,7 @@ def test_svg_and_refusals() -> None:
 
 @pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on PATH")
 @pytest.mark.xdist_group("chromium")
-def test_the_page(tmp_path: Path) -> None:
+def test_html_page_shows_cost_colors_in_browser(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     run(str(SPACE), "--format", "html", "--heat", "macs", "-o", str(page))
     browser = Chromium(tmp_path / "profile")

@@ -1,4 +1,4 @@
-"""Pictures: what they show, that they are laid out well, and that no name breaks them."""
+"""Pictures of networks and spaces: content, layout, and escaping of names."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_every_way_of_choosing_is_drawn(small: Graph) -> None:
     assert box(of, "conv 3|5").is_varying
 
 
-def test_cells_keep_the_operations_they_call() -> None:
+def test_cell_calls_are_drawn_as_separate_boxes() -> None:
     text = "cell c(x) {\n return x |> choose op { a: conv(8), b: relu |> conv(8) }\n}\n"
     text += "net n {\n input x: f32[8, 4, 4]\n output y = x |> c |> c\n}"
     of = outline(elaborate(text))
@@ -132,7 +132,7 @@ def test_cells_keep_the_operations_they_call() -> None:
     assert not any("params" in line for line in box(of, "c").lines)
 
 
-def test_costs_of_blocks_add_up() -> None:
+def test_boxes_show_costs_of_their_blocks() -> None:
     graph = loading.graph(EXAMPLES / "resnet50.arch")
     of = outline(graph)
     assert of.subtitle == "190 operations · 25.6M params · 4.09G MACs"
@@ -152,7 +152,7 @@ def test_an_architecture_has_no_choice_left(space: Graph) -> None:
     assert any(part.title.startswith("op.") and part.lines[0] == "bottleneck" for part in layer.parts)
 
 
-def test_blocks_by_scope_and_by_name(space: Graph) -> None:
+def test_block_is_selected_by_scope_or_name(space: Graph) -> None:
     by_scope, by_name = outline(space, "stage[0].layer[0]"), outline(space, "layer")
     assert by_scope.root == by_name.root
     assert outline(space, "stage[4].layer[2].op").subtitle.startswith("block of full_attention")
@@ -162,7 +162,7 @@ def test_blocks_by_scope_and_by_name(space: Graph) -> None:
         outline(space, "layr")
 
 
-def test_what_is_merged_across_blocks_leaves_no_ring(space: Graph) -> None:
+def test_outline_of_optimized_space_has_no_cycle(space: Graph) -> None:
     for name in PASSES:
         of = outline(run(space, [name]))
         assert len(list(of.root.walk())) > 500
@@ -172,7 +172,7 @@ def test_what_is_merged_across_blocks_leaves_no_ring(space: Graph) -> None:
 @pytest.mark.parametrize(
     ("number", "text"), [(0, "0"), (999, "999"), (1000, "1K"), (999_500, "1M"), (4_089_184_256, "4.09G")]
 )
-def test_amounts(number: int, text: str) -> None:
+def test_amount_formats_number(number: int, text: str) -> None:
     assert amount(number) == text
 
 
@@ -248,7 +248,7 @@ def drawn(sheet: Sheet) -> Iterator[Link]:
 
 
 @given(graphs(), st.integers(1, 4))
-def test_layouts_of_random_graphs(graph: Graph, depth: int) -> None:
+def test_layout_of_random_graph_is_valid(graph: Graph, depth: int) -> None:
     check_layout(outline(graph), depth)
 
 
@@ -266,7 +266,7 @@ DRAWN = with_soak(
 
 
 @pytest.mark.parametrize("net", DRAWN)
-def test_layouts_of_examples(net: str) -> None:
+def test_layout_of_example_is_valid(net: str) -> None:
     of = outline(small_graph(net))
     for depth in (1, 2, 9):
         check_layout(of, depth)
@@ -277,7 +277,7 @@ def test_a_thousand_nodes_are_laid_out(space: Graph) -> None:
     check_layout(outline(space), 99)
 
 
-def test_texts_have_room() -> None:
+def test_width_estimates_order_texts_by_width() -> None:
     assert width("iii", 10) < width("nnn", 10) < width("WWW", 10)
     assert width("漢字", 10) > width("ab", 10)
 
@@ -286,7 +286,7 @@ def test_texts_have_room() -> None:
 
 
 @pytest.mark.parametrize("net", DRAWN)
-def test_every_example_in_every_format(net: str) -> None:
+def test_every_example_is_drawn_in_every_format(net: str) -> None:
     graph = small_graph(net)
     for format in FORMATS:
         for depth in (1, 3):
@@ -296,7 +296,7 @@ def test_every_example_in_every_format(net: str) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("net", NETS)
-def test_every_example_at_its_full_size(net: str) -> None:
+def test_every_full_size_example_is_drawn_in_every_format(net: str) -> None:
     graph = loading.graph(EXAMPLES / net)
     of = outline(graph)
     for depth in (1, 2, 9):
@@ -311,11 +311,13 @@ def test_the_same_graph_makes_the_same_picture(format: str, space: Graph) -> Non
 
 
 @pytest.mark.parametrize("format", ["svg", "mermaid", "dot"])
-def test_a_small_net_looks_like_this(format: str, small: Graph, golden: Callable[[str, str], None]) -> None:
+def test_picture_of_small_net_matches_golden_file(
+    format: str, small: Graph, golden: Callable[[str, str], None]
+) -> None:
     golden(f"pictures/small.{format}", picture(small, format, 2))
 
 
-def test_the_picture_in_the_documentation_is_what_its_command_draws(tmp_path: Path) -> None:
+def test_documented_pictures_match_their_commands(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "pictures.md").read_text()
     commands = re.findall(r"^archir (show .*-o docs/pictures/\S+)$", text, re.MULTILINE)
     assert commands
@@ -402,7 +404,7 @@ def hostile_graph(name: str) -> Graph:
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-def test_names_stay_names(name: str, format: str) -> None:
+def test_hostile_names_are_escaped_in_every_format(name: str, format: str) -> None:
     graph = hostile_graph(name)
     for depth in (1, 3):
         check_format(format, picture(graph, format, depth))
@@ -415,12 +417,12 @@ def test_names_stay_names(name: str, format: str) -> None:
 
 
 @given(st.text(min_size=1, max_size=12), st.sampled_from(sorted(FORMATS)))
-def test_any_name_stays_a_name(name: str, format: str) -> None:
+def test_any_name_is_escaped_in_every_format(name: str, format: str) -> None:
     check_format(format, picture(hostile_graph(name), format, 2))
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_strings_of_a_file_stay_strings(format: str) -> None:
+def test_choice_strings_are_escaped_in_every_format(format: str) -> None:
     text = 'net n {\n input x: f32[2, 4, 4]\n a = choose a("</script><script>alert(1)</script>", "]; b -> c")\n'
     text += ' output y = match a {\n  "]; b -> c" => x |> relu, else => x\n }\n}\n'
     check_format(format, picture(elaborate(text), format, 2))

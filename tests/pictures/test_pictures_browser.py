@@ -1,4 +1,4 @@
-"""The page of a picture in a headless Chromium: what it shows, and how it answers to mouse and keys."""
+"""A picture's HTML page in headless Chromium: content, mouse and keyboard control."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def panel(browser: Chromium) -> dict[str, str]:
     return dict(pairs)
 
 
-def test_it_is_collapsed_at_first(page: Chromium) -> None:
+def test_page_starts_with_collapsed_blocks(page: Chromium) -> None:
     stages = [f"stage[{i}]" for i in range(5)]
     assert page.run(TITLES) == ["image", "stem", *stages, "global_avg_pool", "linear", "logits"]
     assert page.run("document.querySelector('h1').textContent") == "full_attention"
@@ -129,7 +129,7 @@ def test_keys_open_and_close_and_keep_the_focus(page: Chromium) -> None:
     assert page.run("document.getElementById('panel').hidden")
 
 
-def test_search_marks_boxes_and_opens_the_way_to_them(page: Chromium) -> None:
+def test_search_marks_boxes_and_opens_their_parents(page: Chromium) -> None:
     page.run("document.getElementById('search').focus()")
     page.send("Input.insertText", text="stage[2].layer[1].op.nonlocal.nonlocal_attention.attention")
     assert page.run("document.getElementById('found').textContent") == "1 found"
@@ -176,7 +176,7 @@ def test_drag_wheel_and_buttons_move_and_zoom(page: Chromium) -> None:
 
 
 @pytest.mark.parametrize("depth", with_soak([1, 2, 3, 9], [2]))
-def test_it_places_boxes_as_the_svg_does(browser: Chromium, space: Graph, tmp_path: Path, depth: int) -> None:
+def test_page_layout_equals_svg_layout(browser: Chromium, space: Graph, tmp_path: Path, depth: int) -> None:
     of = outline(space)
     show(browser, of, tmp_path, depth)
     rows = browser.run(
@@ -224,7 +224,7 @@ def test_texts_fit_into_their_boxes(browser: Chromium, tmp_path: Path) -> None:
         assert not wide
 
 
-def test_dark_and_light(browser: Chromium, space: Graph, tmp_path: Path) -> None:
+def test_page_has_dark_and_light_colors(browser: Chromium, space: Graph, tmp_path: Path) -> None:
     colours = []
     for dark in (False, True):
         show(browser, outline(space), tmp_path, dark=dark)
@@ -236,7 +236,7 @@ def test_dark_and_light(browser: Chromium, space: Graph, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-def test_names_stay_names(browser: Chromium, tmp_path: Path, name: str) -> None:
+def test_hostile_names_inject_no_elements(browser: Chromium, tmp_path: Path, name: str) -> None:
     show(browser, outline(hostile_graph(name)), tmp_path, 3)
     assert browser.run("document.querySelectorAll('script').length") == 2
     assert browser.run("document.querySelectorAll('img, iframe, a, object').length") == 0

@@ -1,4 +1,4 @@
-"""What it takes to add something: the files that CONTRIBUTING.md says, and nothing else has to know of it."""
+"""Adding an operation or other extension touches only the files that CONTRIBUTING.md lists."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def touched() -> dict[str, list[str]]:
     return {name: re.findall(r"`([^`]+)`", files) for name, files in rows}
 
 
-def test_contributing_names_what_is_there() -> None:
+def test_paths_in_contributing_exist() -> None:
     named = re.findall(
         r"`((?:archir|backends|grammar|docs|tests|tools)/[\w/.]+)`", (ROOT / "CONTRIBUTING.md").read_text()
     )
@@ -185,13 +185,13 @@ def test_contributing_names_what_is_there() -> None:
 
 
 @pytest.mark.parametrize("name", ADDITIONS)
-def test_additions_touch_what_is_said(name: str) -> None:
+def test_example_additions_touch_only_documented_files(name: str) -> None:
     said, done = touched()[name], [*ADDITIONS[name].files]
     assert len(said) == len(done)
     assert all(any(fnmatchcase(file, re.sub(r"[A-Z]{3,}", "*", one)) for one in said) for file in done)
 
 
-def test_additions_work(tmp_path: Path) -> None:
+def test_example_additions_pass_their_checks(tmp_path: Path) -> None:
     for place in PLACES:
         shutil.copytree(ROOT / place, tmp_path / place)  # what is compiled of files stays valid
     for addition in ADDITIONS.values():

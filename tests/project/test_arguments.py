@@ -1,4 +1,4 @@
-"""What public functions say of arguments of a wrong kind."""
+"""Errors of public functions for arguments of a wrong type."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("value", [None, 3, "no/such/file.arch", Path("no/such")], ids=repr)
 @pytest.mark.parametrize("name", [*OF_NETWORKS, *OF_SPACES, *OTHERS])
-def test_a_value_of_another_kind_is_refused(name: str, value: Any) -> None:
+def test_public_function_rejects_argument_of_wrong_type(name: str, value: Any) -> None:
     ask = {**OF_NETWORKS, **OF_SPACES, **OTHERS}[name]
     if isinstance(value, str) and name in ("loads", "format"):
         value = "net {"
@@ -69,6 +69,6 @@ def test_a_network_with_choices_is_refused(name: str, open_: Any) -> None:
 
 
 @pytest.mark.parametrize("name", OF_SPACES)
-def test_a_graph_is_no_space(name: str) -> None:
+def test_space_function_rejects_graph(name: str) -> None:
     with pytest.raises(TypeError, match="expected a space, such as"):
         OF_SPACES[name](NETWORK)

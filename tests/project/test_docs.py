@@ -1,4 +1,4 @@
-"""Programs, commands, Python, figures and generated pages of the documentation."""
+"""Programs, commands, Python snippets, figures and generated pages of the documentation are correct."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ PROGRAMS = [(path, program) for path in DOCUMENTS for program in snippets(path, 
 
 
 @pytest.mark.parametrize(("path", "program"), PROGRAMS, ids=named)
-def test_programs(path: Path, program: Snippet, tmp_path: Path) -> None:
+def test_documented_programs_elaborate(path: Path, program: Snippet, tmp_path: Path) -> None:
     unpack(path, tmp_path)
     file = tmp_path / (program.file or "snippet.arch")
     file.write_text(program.text)
@@ -137,7 +137,7 @@ PARTS = [(path, part) for path in DOCUMENTS for part in snippets(path, "toml") i
 
 
 @pytest.mark.parametrize(("path", "part"), PARTS, ids=named)
-def test_parts_of_recipes(path: Path, part: Snippet) -> None:
+def test_documented_recipe_parts_are_valid(path: Path, part: Snippet) -> None:
     """They are part of a recipe that is right: its settings are, and those of its strategies and objectives."""
     only = "" if "[[phase]]" in part.text else '[[phase]]\nname = "only"\nstrategy = "train"\n'
     space = "" if re.search("^space =", part.text) else 'space = "tiny.arch"\n'
@@ -159,7 +159,9 @@ RUNS = [
 
 
 @pytest.mark.parametrize(("path", "slow"), RUNS)
-def test_commands(path: Path, slow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_commands_print_shown_output(
+    path: Path, slow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     unpack(path, tmp_path)
     monkeypatch.chdir(tmp_path)
     # examples whose tests ran in this process have modules of the same names
@@ -172,7 +174,7 @@ def test_commands(path: Path, slow: bool, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("path", PAGES, ids=named)
-def test_commands_that_are_shown_can_be_run(path: Path) -> None:
+def test_documented_commands_start_with_archir(path: Path) -> None:
     """Also on the pages that the soak alone runs."""
     for command, _ in commands(path):
         assert shlex.split(command)[0] == "archir", command
@@ -191,7 +193,7 @@ PROGRAMMED = [path for path in DOCUMENTS if snippets(path, "python")]
     ids=named,
 )
 @pytest.mark.parametrize("fresh", [pytest.param(True, marks=pytest.mark.soak, id="fresh"), pytest.param(False, id="")])
-def test_python(path: Path, fresh: bool, tmp_path: Path) -> None:
+def test_documented_python_runs(path: Path, fresh: bool, tmp_path: Path) -> None:
     unpack(path, tmp_path)
     run_python(path, tmp_path, fresh)
 
@@ -234,14 +236,14 @@ def test_every_strategy_is_listed() -> None:
     assert [name for name in registry.STRATEGIES if f"`{name}`" not in page("A2504")] == []
 
 
-def test_the_doors_lead_to_something_that_runs() -> None:
+def test_index_entry_links_lead_to_pages_with_commands() -> None:
     first = (ROOT / "docs" / "index.md").read_text("utf-8")
     doors = re.findall(r"\*\*\[.*\]\((.*)\)\*\*", first)
     assert len(doors) == 3
     assert all(list(commands(ROOT / "docs" / door)) for door in doors)
 
 
-def test_the_first_picture_is_of_the_first_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_picture_matches_its_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = ROOT / "docs" / "index.md"
     unpack(index, tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -261,7 +263,7 @@ def test_every_function_is_documented() -> None:
     assert [name for name in [*FUNCTIONS, *FOLDS] if f"`{name}" not in language] == []
 
 
-def test_the_limits_are_those_of_the_language() -> None:
+def test_documented_limits_equal_language_limits() -> None:
     limits = [Limits.nodes, MAX_WORK, MAX_BYTES, MAX_CALL_DEPTH, MAX_ITEMS, MAX_OUTCOMES, MAX_BITS]
     table = (ROOT / "docs" / "language.md").read_text().partition("| what | at most |")[2]
     assert [int(n.replace(",", "")) for n in re.findall(r"\| ([\d,]*\d)", table)] == limits
@@ -270,7 +272,7 @@ def test_the_limits_are_those_of_the_language() -> None:
 
 
 @pytest.mark.parametrize(("page", "results"), [("mixtures.md", "search_step"), ("deployment.md", "export")])
-def test_what_was_measured_is_from_the_benchmark(page: str, results: str) -> None:
+def test_documented_measurements_come_from_benchmark_results(page: str, results: str) -> None:
     measured = (ROOT / "benchmarks" / "results" / f"{results}_cpu.txt").read_text("utf-8")
     assert any(shown.text.strip() in measured for shown in snippets(ROOT / "docs" / page, "none"))
 
@@ -297,7 +299,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.soak
-def test_the_site_has_places_and_names_of_files(site: Path) -> None:
+def test_site_has_anchors_and_file_captions(site: Path) -> None:
     assert 'id="conv"' in (site / "docs" / "operations.html").read_text("utf-8")
     assert (site / "archir" / "diagnostics" / "codes" / "A0401.html").exists()
     assert '<span class="caption-text">tiny.arch</span>' in (site / "docs" / "index.html").read_text("utf-8")
@@ -316,7 +318,7 @@ COPIED = """(() => {
 
 @pytest.mark.soak
 @pytest.mark.skipif(PROGRAM is None, reason="needs chromium")
-def test_commands_are_copied_without_what_they_print(site: Path, tmp_path: Path) -> None:
+def test_copy_button_omits_command_output(site: Path, tmp_path: Path) -> None:
     browser = Chromium(tmp_path)
     try:
         browser.open(site / "docs" / "index.html")
@@ -377,7 +379,7 @@ def value(term: str) -> int:
     return int(parse_parameter(f"term={term.replace('^', '**')}")[1])
 
 
-def test_no_page_installs_another_onnxruntime_beside_archirs() -> None:
+def test_no_page_installs_conflicting_onnxruntime() -> None:
     """Both packages write the same files: what names `onnxruntime` is installed into an environment of its own."""
     files = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md"), ROOT / "README.md"]
     wrong = []

@@ -1,4 +1,4 @@
-"""Colours of programs, wherever Pygments gives them."""
+"""Syntax highlighting of `.arch` programs by Pygments."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def coloured(text: str) -> list[tuple[object, str]]:
     return [(kind, word) for kind, word in ArchLexer().get_tokens(text) if word.strip()]
 
 
-def test_it_is_found_by_name_and_by_file_without_configuration() -> None:
+def test_lexer_is_found_by_name_and_file_suffix() -> None:
     assert [one.value for one in entry_points(group="pygments.lexers") if one.name == "arch"]
     assert type(get_lexer_by_name("arch")) is type(get_lexer_for_filename("net.arch")) is ArchLexer
 
 
-def test_words_have_their_kinds() -> None:
+def test_words_get_expected_token_types() -> None:
     found = {word: kind for kind, word in coloured(PROGRAM)}
     wanted = {
         "import": Keyword.Namespace, "net": Keyword.Declaration, "choose": Keyword, "not": Operator.Word,
@@ -44,20 +44,20 @@ def test_words_have_their_kinds() -> None:
     assert {word: found[word] for word in wanted} == wanted
 
 
-def test_kinds_are_of_words_of_the_grammar() -> None:
+def test_highlighted_keywords_occur_in_grammar() -> None:
     fixed = {one.pattern.value for one in parser(None).terminals}
     assert {word for of in KINDS.values() for word in of} <= fixed
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
-def test_words_are_those_that_the_language_reads(path: Path) -> None:
+def test_highlighter_tokens_equal_parser_tokens(path: Path) -> None:
     """But for comments, which it leaves out."""
     text = path.read_text("utf-8")
     seen = [word for kind, word in coloured(text) if kind is not Comment.Single]
     assert seen == [str(one) for one in tokens(text) if one.type not in ("_NL", "$END")]
 
 
-def test_wrong_programs_are_coloured_without_errors() -> None:
+def test_invalid_program_is_highlighted_without_error_tokens() -> None:
     found = list(ArchLexer().get_tokens('net ? { input x: "a\n'))
     assert (Text, "?") in found
     assert not [kind for kind, _ in found if kind in Error]

@@ -1,4 +1,4 @@
-"""The hooks that the repository offers to pre-commit, run as it runs them: entry, arguments, files that match."""
+"""The repository's pre-commit hooks, run the way pre-commit runs them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_files_are_laid_out(project: Path) -> None:
+def test_fmt_hook_formats_files(project: Path) -> None:
     (project / "a.arch").write_text(SOUND.replace("x |> linear", "x|>linear"))
     result = run("archir-fmt", "a.arch", "notes.md")
     assert (result.exit_code, result.output) == (0, "a.arch: reformatted\n")  # pre-commit fails where files changed
@@ -43,7 +43,7 @@ def test_files_are_laid_out(project: Path) -> None:
     assert run("archir-fmt", "a.arch").output == ""
 
 
-def test_what_imports_a_changed_file_is_checked(project: Path) -> None:
+def test_check_hook_checks_importers_of_changed_file(project: Path) -> None:
     assert run("archir-check", "a.arch").exit_code == 0
     (project / "b.arch").write_text('import "c.arch"\n\nnet b {\n    input x: f32[3]\n    output y = x |> f\n}\n')
     (project / "c.arch").write_text("block f(x) {\n    return x |> conv(3)\n}\n")

@@ -1,4 +1,4 @@
-"""Wheel and sdist hold what they must, and the installed wheel works outside of the checkout."""
+"""Wheel and sdist contain the required files, and the installed wheel works outside the checkout."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def pinned(text: str) -> dict[str, str]:
     return {canonical(name): version for name, version in re.findall(NAME, text, re.MULTILINE)}
 
 
-def test_the_lock_file_is_that_of_the_constraints() -> None:
+def test_lock_file_versions_equal_constraints() -> None:
     constraints = pinned((ROOT / "constraints.txt").read_text("utf-8"))
     assert pinned(LOCK) == {name: version for name, version in constraints.items() if name not in NOT_LOCKED}
 
@@ -151,7 +151,7 @@ def test_every_locked_package_has_its_hashes() -> None:
     assert "://" not in LOCK  # whichever index pip is set up with is asked
 
 
-def test_what_builds_is_pinned() -> None:
+def test_build_backend_version_is_pinned() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     (requirement,) = project["build-system"]["requires"]
     assert requirement == f"hatchling=={pinned(LOCK)['hatchling']}"

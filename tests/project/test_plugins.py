@@ -1,4 +1,4 @@
-"""The examples of the page on plugins go all the way: an operation, a strategy, a scorer that archir does not know."""
+"""The plugin examples of the documentation work end to end: operation, strategy, scorer, objective, data."""
 
 from __future__ import annotations
 
@@ -103,13 +103,13 @@ NEAREST = {"width": 8}
 
 
 @pytest.mark.parametrize("executor", ["local", pytest.param("processes:1", marks=pytest.mark.soak)])
-def test_a_strategy_and_a_scorer_of_a_recipe(folder: Path, executor: str) -> None:
+def test_plugin_strategy_and_scorer_run_in_recipe(folder: Path, executor: str) -> None:
     """Workers import them, too."""
     run("search", "lean.toml", "-o", "run", "--executor", executor)
     assert json.loads((folder / "run" / "best.json").read_text())["choices"] == NEAREST
 
 
-def test_a_run_goes_on_with_plugins_that_are_named_again(folder: Path) -> None:
+def test_resume_requires_plugins_of_run(folder: Path) -> None:
     inputs = {name: (folder / name.rpartition("/")[2]).read_text() for name in ("lean.toml", "space/net.arch")}
     inputs = {"recipe.toml": inputs["lean.toml"], "space/net.arch": inputs["space/net.arch"], "overrides.json": "{}"}
     with Run.create(folder / "run", "lean", inputs, {"plugins": ["my_ops"]}):
@@ -167,7 +167,7 @@ SMALL = "net net {\n input x: f32[8]\n output y = x |> linear(choose width(4, 8)
         ('plugins = ["mine"]\ndata = { source = "mine:data" }', 'objective = { kind = "mine:Loss" }'),
     ],
 )
-def test_the_printed_command_resumes_a_run_with_modules_of_ones_own(
+def test_printed_resume_command_works_with_own_modules(
     folder: Path, monkeypatch: pytest.MonkeyPatch, settings: str, objective: str
 ) -> None:
     """After an interruption, and after a refusal for lack of the modules; the recipe lies in another folder."""
@@ -195,7 +195,7 @@ def test_the_printed_command_resumes_a_run_with_modules_of_ones_own(
     assert len(Run.open("run").phase("search").trials()) == 2
 
 
-def test_data_that_are_named_again_are_imported(folder: Path) -> None:
+def test_resume_imports_plugin_data_source(folder: Path) -> None:
     for name, text in (("net.arch", SMALL), ("mine.py", MINE)):
         (folder / name).write_text(text)
     recipe = OWN.format(settings='data = { source = "mine:data" }', objective="")
@@ -219,7 +219,9 @@ def test_data_that_are_named_again_are_imported(folder: Path) -> None:
         ("my_search", "my_serch", "did you mean `my_search`?"),
     ],
 )
-def test_what_is_not_there_is_said_before_anything_starts(folder: Path, before: str, after: str, said: str) -> None:
+def test_missing_plugin_entry_is_reported_before_search_starts(
+    folder: Path, before: str, after: str, said: str
+) -> None:
     text = (folder / "lean.toml").read_text()
     assert before in text
     (folder / "lean.toml").write_text(text.replace(before, after))
@@ -244,7 +246,7 @@ options = { trials = 2, objectives = ["confident:max"], scorer = { kind = "train
 
 
 @pytest.mark.parametrize("kind", ["margin", "my_loss:Margin"])
-def test_an_objective_a_measure_and_data_of_a_recipe(folder: Path, kind: str) -> None:
+def test_plugin_objective_measure_and_data_run_in_recipe(folder: Path, kind: str) -> None:
     text = STRIPES.replace('"margin"', f'"{kind}"')
     text = text.replace('"my_loss", ', "") if ":" in kind else text
     (folder / "stripes.toml").write_text(text)
@@ -267,14 +269,16 @@ def test_an_objective_a_measure_and_data_of_a_recipe(folder: Path, kind: str) ->
         ('"stripes:60"', '"stripes:many"', "my_data.py:9:34: error[A3106]: the plugin `my_data` failed: ValueError"),
     ],
 )
-def test_what_is_wrong_with_them_is_said_first(folder: Path, before: str, after: str, said: str) -> None:
+def test_invalid_plugin_entry_is_reported_before_search_starts(
+    folder: Path, before: str, after: str, said: str
+) -> None:
     assert before in STRIPES
     (folder / "stripes.toml").write_text(STRIPES.replace(before, after))
     assert said in run("search", "stripes.toml", "-o", "run", code=1)
     assert not (folder / "run").exists()
 
 
-def test_a_search_of_which_nothing_came_leaves_no_folder(folder: Path) -> None:
+def test_failed_search_without_results_leaves_no_folder(folder: Path) -> None:
     """What is only found when a phase begins: that an option names no choice, or that too little was tried."""
     (folder / "train.toml").write_text(
         SUPERNET[: SUPERNET.index("[[phase]]")] + '[[phase]]\nname = "a"\nstrategy = "sandwich"\n'
@@ -290,7 +294,7 @@ def test_a_search_of_which_nothing_came_leaves_no_folder(folder: Path) -> None:
     assert (folder / "run" / "manifest.json").exists(), "a supernet was trained by then"
 
 
-def test_dimensions_that_are_no_whole_numbers(folder: Path) -> None:
+def test_check_reports_fractional_dimensions_of_plugin_operation(folder: Path) -> None:
     """`check` sees them, where the operation stands."""
     (folder / "halving.py").write_text(
         "from dataclasses import dataclass\nfrom archir.ir.op import Free\n\n\n@dataclass(frozen=True)\n"

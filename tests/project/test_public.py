@@ -1,4 +1,4 @@
-"""What `archir` offers: annotated, documented, and with options that have names."""
+"""The public API is typed, documented, and has documented keyword options."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CALLABLES = dict(public())
 
 
 @pytest.mark.parametrize("name", CALLABLES)
-def test_what_is_public_is_typed_and_documented(name: str) -> None:
+def test_public_callables_are_typed_and_documented(name: str) -> None:
     found = CALLABLES[name]
     signature = inspect.signature(found)
     own = [one for one in signature.parameters.values() if one.name != "self"]
@@ -63,14 +63,14 @@ def test_errors_are_documented(name: str) -> None:
     assert "Raises ArchError" in " ".join((inspect.getdoc(CALLABLES[name]) or "").split())
 
 
-def test_export_has_the_options_of_a_models_form() -> None:
+def test_export_has_all_export_options() -> None:
     options = inspect.signature(archir.export).parameters
     for field in fields(ExportOptions):
         default = None if field.default is MISSING else field.default
         assert options[field.name].default == default, field.name
 
 
-def test_what_type_checkers_see_is_what_there_is() -> None:
+def test_lazy_names_equal_star_imports() -> None:
     """They read the star imports; `archir` looks names up in the same modules."""
     tree = ast.parse(Path(archir.__file__).read_text())
     stars = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"]

@@ -1,4 +1,4 @@
-"""The message that the README shows; its programs, commands and figures are tested as those of all documents."""
+"""The error message that the README shows, and the number of published spaces it lists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.documents import snippets
 README = ROOT / "README.md"
 
 
-def test_the_message() -> None:
+def test_readme_error_message_is_current() -> None:
     """What is said of the README's program with an alternative that is too wide for a shortcut."""
     text = snippets(README, "arch")[0].text
     text = text.replace("skip:  identity", "wide:  conv(2 * width)")
@@ -23,7 +23,7 @@ def test_the_message() -> None:
     assert "`wide: conv(2 * width)` in place of `skip`, and a shortcut" in README.read_text()
 
 
-def test_the_tutorial_counts_the_published_spaces() -> None:
+def test_tutorial_and_readme_agree_on_number_of_spaces() -> None:
     rows = README.read_text().partition("| space | architectures |")[2].partition("<!-- end -->")[0]
     assert rows.count("(examples/") == 14
     assert "are fourteen published spaces" in (ROOT / "docs" / "tutorial.md").read_text()

@@ -1,4 +1,4 @@
-"""The suite makes no more tests than it runs: thousands of the soak would take longer to make than many tests do."""
+"""The test suite's own tools, and that the default run does not collect the soak's many tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.conftest import DESELECTED_SOAK, ROOT
 from tests.soak import with_soak
 
 
-def test_equivalent_mutants_are_those_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equivalent_mutants_exist_in_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "tools")
     tool: Any = import_module("mutants")
     paths = {path for path, *_ in tool.EQUIVALENT}
@@ -21,7 +21,7 @@ def test_equivalent_mutants_are_those_of_the_code(monkeypatch: pytest.MonkeyPatc
     assert tool.EQUIVALENT.keys() <= made
 
 
-def test_tests_near_a_change_are_those_that_import_it_or_have_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_near_finds_tests_by_import_or_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "tools")
     tool: Any = import_module("near")
     found = {path.as_posix() for path in tool.near([Path("archir/utils/toml.py"), Path("tests/cli/test_new.py")])}
@@ -30,7 +30,7 @@ def test_tests_near_a_change_are_those_that_import_it_or_have_its_folder(monkeyp
 
 
 @pytest.mark.parametrize("number", with_soak(range(9), [0]))
-def test_what_the_soak_tries_is_not_made(number: int, request: pytest.FixtureRequest) -> None:
+def test_default_run_collects_no_parametrized_soak_tests(number: int, request: pytest.FixtureRequest) -> None:
     """But one of a function that is the soak's alone, by which it is known."""
     if request.config.getoption("markexpr") == "not soak":
         made = Counter(name.partition("[")[0] for name in DESELECTED_SOAK)

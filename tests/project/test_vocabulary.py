@@ -1,4 +1,4 @@
-"""Names of the private language that the code once had are not used again: one word, one meaning, the field's word."""
+"""Names from the code's former private vocabulary are not used again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def bound(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
 
 
-def test_names_are_of_the_fields_vocabulary() -> None:
+def test_code_uses_no_banned_names() -> None:
     wrong = [
         f"{place}:{line}: {name}"
         for folder in ("archir", "backends", "grammar", "tools")
@@ -65,5 +65,5 @@ def test_limits_are_called_maxima() -> None:
     assert not wrong
 
 
-def test_what_is_kept_is_there() -> None:
+def test_exempted_names_exist() -> None:
     assert all(name in {found for _, found in bound(ROOT / place)} for place, name in KEPT)

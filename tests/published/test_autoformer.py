@@ -1,4 +1,4 @@
-"""AutoFormer-Tiny: size, the released network, and random ones."""
+"""AutoFormer-Tiny: size of the space, cost of the released network and of random ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FOLDER = EXAMPLES / "autoformer"
 FILE = FOLDER / "autoformer.arch"
 
 
-def test_size() -> None:
+def test_space_size_matches_formula() -> None:
     """Three widths; twelve to fourteen blocks of two numbers of heads and two ratios."""
     assert archir.load(FILE).size == 3 * (4**12 + 4**13 + 4**14) == 1_056_964_608
     assert archir.load(FILE, smallest_ratio=3).size == 3 * (6**12 + 6**13 + 6**14)
@@ -29,7 +29,7 @@ def by_hand(width: int, heads: list[int], ratios: list[float]) -> int:
     return total
 
 
-def test_the_released_network() -> None:
+def test_released_network_has_expected_parameters() -> None:
     """A port of the released network has 5,867,944 parameters; of these, the relative positions that are left out have
     4 * 30 * 64 a block."""
     written = read_architecture((FOLDER / "autoformer_tiny.json").read_text())
@@ -42,7 +42,7 @@ def test_the_released_network() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_parameters(seed: int) -> None:
+def test_random_network_parameters_match_formula(seed: int) -> None:
     space = archir.load(FILE)
     found = space.sample(seed)
     depth = int(str(found["depth"]))

@@ -49,7 +49,7 @@ def params(choices: dict[str, Any] | str, net: str = "autola.arch", **parameters
         pytest.param(8, True, 9**36, marks=pytest.mark.soak),
     ],
 )
-def test_sizes(order: int, zero: bool, size: int) -> None:
+def test_space_size_matches_paper(order: int, zero: bool, size: int) -> None:
     found = space(depth=8, order=order, zero=zero)
     assert found.size == found.satisfying == size
     assert len(found.choices) == order * (order + 1) // 2
@@ -59,7 +59,7 @@ PLUGGED = [("autola.arch", 8), ("autola.arch", 20), ("imagenet.arch", 18)]
 
 
 @pytest.mark.parametrize(("net", "depth"), [*PLUGGED, pytest.param("imagenet.arch", 50, marks=pytest.mark.soak)])
-def test_the_module_is_searched_once_whatever_it_is_plugged_into(net: str, depth: int) -> None:
+def test_attention_module_has_one_set_of_choices_per_network(net: str, depth: int) -> None:
     paths = [f"hoga.edge[{k}][{j}].op" for k in range(4) for j in range(k + 1)]
     assert [choice.path for choice in space(net, depth=depth, size=32).choices] == paths
 
@@ -76,7 +76,7 @@ FEW_ON_CIFAR = [("paper", (4, 16), 20), ("paper", (4, 16), 32), ("repo", (8, 8),
 @pytest.mark.parametrize(
     "case", with_soak([(*module, depth) for module in ON_CIFAR for depth in (20, 32, 56)], FEW_ON_CIFAR), ids=str
 )
-def test_searched_modules_on_cifar(case: tuple[str, tuple[int, int], int]) -> None:
+def test_searched_module_parameters_on_cifar_match_paper(case: tuple[str, tuple[int, int], int]) -> None:
     """Where a hidden layer would have 4 // 8 = 0 units it has one: 8 parameters more in each block of stage one."""
     name, reductions, depth = case
     counts = dict(zip((20, 32, 56), ON_CIFAR[name, reductions], strict=True))
@@ -92,11 +92,11 @@ def test_searched_modules_on_cifar(case: tuple[str, tuple[int, int], int]) -> No
         pytest.param("repo", (4, 16), 29_441_556, marks=pytest.mark.soak),
     ],
 )
-def test_searched_modules_in_resnet50(name: str, reductions: tuple[int, int], count: int) -> None:
+def test_searched_module_parameters_in_resnet50_match_paper(name: str, reductions: tuple[int, int], count: int) -> None:
     assert params(written(name), "imagenet.arch", depth=50, reductions=reductions) == count
 
 
-def test_one_operation_on_all_edges() -> None:
+def test_single_operation_modules_have_published_parameters() -> None:
     """Table 6: HOG_SE has 0.32 M and 0.54 M parameters, HOG_CBAM 0.56 M in ResNet-32."""
     assert (params("channel", depth=20), params("channel", depth=32)) == (317_666, 542_226)
     assert (params("cbam", depth=20), params("cbam", depth=32)) == (327_716, 558_976)
@@ -104,13 +104,13 @@ def test_one_operation_on_all_edges() -> None:
     assert params("identity", depth=20, zero=True) == params("zero", depth=20, zero=True)
 
 
-def test_the_papers_summary_is_that_of_the_repository_without_its_two_layers() -> None:
+def test_group_summary_adds_two_layers_to_paper_version() -> None:
     found = space()
     paper = archir.cost(found.specialize(found.architecture(written("paper")))).params
     assert params(written("paper")) - paper == 3 * sum(2 * c * max(1, c // 4) for c in (4, 8, 16))
 
 
-def test_norms_without_weights() -> None:
+def test_non_affine_norms_remove_expected_parameters() -> None:
     """As in the search: of the 10 edges' norms, those of normalization attention have 2c numbers each."""
     more = params("norm_d2", depth=8) - params("norm_d2", depth=8, affine=False)
     assert more == 10 * sum(2 * c for c in (4, 8, 16))
@@ -118,7 +118,7 @@ def test_norms_without_weights() -> None:
 
 @pytest.mark.parametrize("summary", ["nodes", "groups"])
 @pytest.mark.parametrize("residual", [True, False])
-def test_the_module_by_hand(summary: str, residual: bool, tmp_path: Path) -> None:
+def test_module_equals_handwritten_computation(summary: str, residual: bool, tmp_path: Path) -> None:
     """Order 3 with edges that pass on or drop: nodes are F0, F0 + F1, and F1 + F2 + F0."""
     text = (
         'import "hoga.arch"\nnet n {\n input x: f32[24, 6, 6]\n'

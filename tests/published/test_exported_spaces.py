@@ -18,7 +18,7 @@ PARTS = [range(1), pytest.param(range(1, MANY), marks=pytest.mark.soak)]
 
 @pytest.mark.parametrize("seeds", PARTS, ids=["one", "others"])
 @pytest.mark.parametrize("name", with_soak(SPACES, ["full_attention", "darts", "nas_bench_201", "autoformer"]))
-def test_precisions_and_opsets(name: str, seeds: range, tmp_path: Path) -> None:
+def test_random_architectures_export_in_every_precision_and_opset(name: str, seeds: range, tmp_path: Path) -> None:
     space = space_of(name, **SPACES[name].small)
     for seed in seeds:
         graph = space.specialize(space.sample(1000 + seed))

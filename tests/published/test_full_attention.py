@@ -1,4 +1,4 @@
-"""The full-attention space against the figures of its fact sheet: sizes, and parameters of the uniform networks."""
+"""The full-attention space matches its fact sheet: sizes and parameters of uniform networks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def uniform(space: Space, op: str) -> int:
 
 
 @pytest.mark.parametrize(("name", "size"), [("full_attention", 7**15), ("tied", 7**6), ("deep", 7**24)])
-def test_sizes(name: str, size: int) -> None:
+def test_space_size_matches_fact_sheet(name: str, size: int) -> None:
     assert space(name).size == space(name).satisfying == size
     assert 7**15 == 4_747_561_509_943
 
@@ -34,7 +34,7 @@ def test_sizes(name: str, size: int) -> None:
         (112, 1000, 3_861_976, 3_868_528, 3_877_264),
     ],
 )
-def test_parameters_of_uniform_networks(
+def test_uniform_network_parameters_match_fact_sheet(
     channels: int, classes: int, all_nonlocal: int, all_k3: int, all_k7: int
 ) -> None:
     found = space(channels=channels, classes=classes)
@@ -46,13 +46,13 @@ def test_parameters_of_uniform_networks(
 
 
 @pytest.mark.parametrize(("channels", "classes", "more"), [(80, 10, 11_440), (96, 10, 13_728), (112, 1000, 16_016)])
-def test_affine_norms_add_what_the_fact_sheet_says(channels: int, classes: int, more: int) -> None:
+def test_affine_norms_add_parameters_of_fact_sheet(channels: int, classes: int, more: int) -> None:
     plain = space(channels=channels, classes=classes)
     affine = space(channels=channels, classes=classes, affine=True)
     assert uniform(affine, "nonlocal") - uniform(plain, "nonlocal") == more
 
 
-def test_the_imagenet_stem_gives_four_million() -> None:
+def test_imagenet_stem_gives_four_million_parameters() -> None:
     small = uniform(space(channels=112, classes=1000), "local_k3_h4")
     large = uniform(space(channels=112, classes=1000, size=224, form="imagenet"), "local_k3_h4")
     convolutions = 9 * (3 * 56 + 56 * 112 + 112 * 112)
@@ -61,7 +61,7 @@ def test_the_imagenet_stem_gives_four_million() -> None:
     assert round(large / 1e6, 2) == 4.04
 
 
-def test_a_tied_architecture_repeats_its_patterns() -> None:
+def test_tied_space_has_choices_of_two_cells() -> None:
     tied = space("tied")
     assert [choice.path for choice in tied.choices] == [
         f"{cell}.stage.layer[{i}].op" for cell in ("odd", "even") for i in range(3)

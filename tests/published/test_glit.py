@@ -1,4 +1,4 @@
-"""GLiT: sizes of the three spaces, published networks, and random ones."""
+"""GLiT: sizes of its three spaces, costs of published and random networks."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def tiny() -> Graph:
     return found.specialize(found.architecture(read_architecture((FOLDER / "glit_tiny.json").read_text()).choices))
 
 
-def test_sizes() -> None:
+def test_space_sizes_match_paper() -> None:
     """As the paper counts; first level; second level for the distribution of GLiT-Tiny."""
     assert space("glit.arch").size == 324**12 == 1_338_258_845_052_394_702_439_737_982_976
     assert space("search.arch:high").size == 4**12 == 16_777_216
     assert space("search.arch:low").size == 9**12 == 282_429_536_481
 
 
-def test_glit_tiny() -> None:
+def test_glit_tiny_costs_match_paper() -> None:
     """Table 3: 7.2 M parameters, 1.4 G; 1.33 G in the released code, which counts half of each gated convolution."""
     cost = archir.cost(tiny())
     assert (cost.params, cost.macs) == (7_264_456, 1_472_873_280)
@@ -49,7 +49,7 @@ def test_glit_tiny() -> None:
     assert round((cost.macs - halves) / 1e6, 1) == 1332.5
 
 
-def test_glit_tiny_is_in_the_whole_space() -> None:
+def test_full_space_contains_glit_tiny() -> None:
     """With settings it has no use for chosen at will."""
     written = read_architecture((FOLDER / "glit_tiny.json").read_text()).choices
     whole = space("glit.arch")
@@ -65,7 +65,7 @@ def test_glit_tiny_is_in_the_whole_space() -> None:
     ("expansion", "params", "macs"),
     [(4, 7_256_104, 1_463_530_752), (2, 5_993_512, 1_217_069_568), (1, 5_362_216, 1_093_838_976)],
 )
-def test_results_of_the_first_level(expansion: int, params: int, macs: int) -> None:
+def test_first_level_results_have_expected_costs(expansion: int, params: int, macs: int) -> None:
     found = distributed(space("search.arch:high", expansion=expansion), TINY)
     assert (found.params, found.macs) == (params, macs)
 
@@ -78,13 +78,13 @@ def test_results_of_the_first_level(expansion: int, params: int, macs: int) -> N
         (768, 12, 86_567_656, 17_563_828_224),
     ],
 )
-def test_all_global_heads_are_deit(width: int, heads: int, params: int, macs: int) -> None:
+def test_network_of_global_heads_costs_same_as_deit(width: int, heads: int, params: int, macs: int) -> None:
     found = distributed(space("search.arch:high", width=width, heads=heads), (3,) * 12)
     assert (found.params, found.macs) == (params, macs)
 
 
 @pytest.mark.parametrize(("globals_", "params"), [(3, 444_864), (0, 766_848), (1, 528_448), (2, 421_120)])
-def test_parameters_of_a_block(globals_: int, params: int) -> None:
+def test_block_adds_expected_parameters(globals_: int, params: int) -> None:
     """At width 192, ratio 4, kernel 31 and expansion 4: what a second block adds to a network of one."""
     one, two = (distributed(space("search.arch:high", depth=depth), (globals_,) * depth) for depth in (1, 2))
     assert two.params - one.params == params
@@ -104,5 +104,5 @@ def test_tags_open_one_level() -> None:
 
 
 @pytest.mark.soak
-def test_glit_tiny_of_full_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_glit_tiny_trains_and_exports_at_full_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_works(tiny(), tmp_path, monkeypatch)

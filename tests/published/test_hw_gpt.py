@@ -1,4 +1,4 @@
-"""HW-GPT-Bench: the three spaces have the published sizes, and its surrogate is a scorer of searches."""
+"""HW-GPT-Bench: its three spaces have the published sizes, and its surrogate scores searches."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
         (LARGE, 151_858_100_636_256_657_146_478_033_822_541_506, 772_715_520),
     ],
 )
-def test_sizes_are_those_published(parameters: dict[str, int], size: int, largest: int) -> None:
+def test_space_sizes_match_published_ones(parameters: dict[str, int], size: int, largest: int) -> None:
     """Two ways to have biases, three widths, and nine layers for each of the last three depths."""
     space = archir.load(FILE, **parameters)
     depth = parameters.get("depth", 12)
@@ -86,7 +86,7 @@ def made(path: Path, scale: str, features: int) -> Path:
     return path
 
 
-def test_features_are_ones_of_what_is_chosen(plugin: Any) -> None:
+def test_surrogate_features_are_one_hot_choices(plugin: Any) -> None:
     chosen = archir.load(FILE).architecture(
         {"bias": "false", "width": 384, "depth": 10}
         | {f"heads[{i}]": 8 for i in range(10)}

@@ -1,4 +1,4 @@
-"""Spaces of a hundred thousand nodes are checked in seconds: published ones, larger than those that examples have."""
+"""Published spaces of over a hundred thousand nodes are checked within resource limits."""
 
 from __future__ import annotations
 

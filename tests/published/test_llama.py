@@ -1,4 +1,4 @@
-"""Llama-3.1-8B and what Puzzle makes of it have the parameters that are published; no weights are made."""
+"""Llama-3.1-8B and Puzzle's child network have the published parameter counts; no weights are created."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_largest_is_llama_8b(llama: Space) -> None:
     assert llama.account.extremes("params")[1].value == 8_030_261_248
 
 
-def test_puzzles_child_is_among_them(llama: Space) -> None:
+def test_space_contains_puzzle_child_network(llama: Space) -> None:
     """It keeps all feed-forward networks, and the attention of twenty layers."""
     picks = {f"layer[{i}].attention": "skip" if i >= 20 else "full" for i in range(LAYERS)}
     child = llama.architecture(picks | {f"layer[{i}].ratio": "1" for i in range(LAYERS)})
@@ -41,12 +41,12 @@ def test_puzzles_child_is_among_them(llama: Space) -> None:
     assert sum(parts.values()) == int(llama.cost([child])["params"][0]) == 7_526_895_616
 
 
-def test_networks_of_a_small_one_are_what_its_supernet_holds() -> None:
+def test_small_supernet_equals_its_extracted_networks() -> None:
     assert_shared(elaborated(SMALL, **NETS[SMALL]), 2)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(5))
-def test_networks_of_a_small_one_work(seed: int, tmp_path: Path) -> None:
+def test_networks_of_small_space_deploy(seed: int, tmp_path: Path) -> None:
     space = elaborated(SMALL, **NETS[SMALL])
     assert_deploys(space.specialize(space.sample(seed)), tmp_path)

@@ -1,4 +1,4 @@
-"""NAS-Bench-201: costs and counts as published, networks that run."""
+"""NAS-Bench-201: costs and unique counts match the published ones."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def small() -> tuple[Space, list[Architecture]]:
     return space, list(space.enumerate())
 
 
-def test_size() -> None:
+def test_space_size_matches_paper() -> None:
     space = archir.load(FILE)
     assert space.size == space.satisfying == 5**6 == 15_625
     assert [choice.path for choice in space.choices] == [f"searched.edge[{n - 1}][{s}].op" for s, n in EDGES]
 
 
 @pytest.mark.parametrize("row", tomllib.loads((FOLDER / "published.toml").read_text())["row"], ids=lambda r: r["model"])
-def test_published_costs(row: dict[str, Any]) -> None:
+def test_costs_match_published_ones(row: dict[str, Any]) -> None:
     """Parameters are exact; the benchmark's FLOPs are multiply-accumulates and the classifier's biases."""
     parameters = row.get("parameters", {})
     space = archir.load(FILE, **parameters)
@@ -67,7 +67,7 @@ def text(operations: tuple[str, ...], zeros: bool) -> str:
     return nodes[-1]
 
 
-def test_the_published_counts_are_those_of_texts() -> None:
+def test_counts_of_distinct_cell_strings_match_published_ones() -> None:
     cells = [cell(architecture) for architecture in small()[1]]
     assert len({text(operations, zeros=False) for operations in cells}) == 12_751
     assert len({text(operations, zeros=True) for operations in cells}) == 6_466
@@ -117,21 +117,21 @@ def canonical_terms(value: Sum) -> Sum:
 
 
 @pytest.mark.parametrize("step", [18, pytest.param(1, marks=pytest.mark.soak)])
-def test_the_hash_tells_apart_what_a_count_by_hand_does(step: int) -> None:
+def test_hash_equality_equals_handwritten_equivalence(step: int) -> None:
     space, architectures = small()
     pairs = {(space.canonical(one), canonical_terms(terms(cell(one)))) for one in architectures[::step]}
     assert len(pairs) == len({name for name, _ in pairs}) == len({value for _, value in pairs})
 
 
 @pytest.mark.soak
-def test_a_count_by_hand() -> None:
+def test_handwritten_equivalence_counts_unique_cells() -> None:
     _, architectures = small()
     assert len({canonical_terms(terms(cell(one))) for one in architectures}) == 5_485
     assert len({canonical_terms(terms(cell(one), cut=True)) for one in architectures}) == 5_260
 
 
 @pytest.mark.parametrize("step", [51, pytest.param(17, marks=pytest.mark.soak)])
-def test_the_hash_of_stacked_cells_tells_apart_the_same(step: int) -> None:
+def test_stacked_cells_hash_equality_equals_single_cell_one(step: int) -> None:
     space, architectures = small()
     stacked = archir.load(FILE, cells=2)
     pairs = {(space.canonical(one), stacked.canonical(one)) for one in architectures[::step]}
@@ -139,7 +139,7 @@ def test_the_hash_of_stacked_cells_tells_apart_the_same(step: int) -> None:
 
 
 @pytest.mark.soak
-def test_count_unique() -> None:
+def test_count_unique_command_prints_5485() -> None:
     result = CliRunner().invoke(main, ["count", str(FILE), "-p", "cells=1", "--unique"])
     assert "15,625 architectures" in result.output
     assert "5,485 of them compute something different" in result.output

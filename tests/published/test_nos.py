@@ -1,4 +1,4 @@
-"""Neural operator search: sizes, what each operation adds to the network, and the published averages."""
+"""Neural operator search: sizes, parameters each operation adds, and the published average costs."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def params(net: str, cells: dict[str, list[tuple[tuple[int, str], tuple[int, str
     return archir.cost(of.specialize(of.architecture(labels(cells))))
 
 
-def test_sizes() -> None:
+def test_space_sizes_match_formula() -> None:
     assert space("nos").size == GUIDED**2
     assert PER_CELL == 564_917_107_809_780
     assert archir.load(f"{FILE}:nos", guided=False, cells=3).size == PER_CELL**2
 
 
-def test_the_skeleton() -> None:
+def test_pooling_only_network_has_expected_parameters() -> None:
     pools = {name: all_pools(name) for name in ("normal", "reduction")}
     assert params("nos", pools).params == 1_370_134
     assert params("mobile", pools).params == 2_427_232
@@ -73,7 +73,7 @@ SLOTS = {
 
 
 @pytest.mark.parametrize(("operation", "normal", "second_tier_of_reductions"), [(n, *s) for n, s in SLOTS.items()])
-def test_what_an_operation_adds(operation: str, normal: int, second_tier_of_reductions: int) -> None:
+def test_operation_adds_expected_parameters(operation: str, normal: int, second_tier_of_reductions: int) -> None:
     """At 36 channels and 20 cells: one slot of the normal cells, and of the second tier of the reduction cells."""
     pools = {name: all_pools(name) for name in ("normal", "reduction")}
     base = params("nos", pools).params
@@ -84,7 +84,7 @@ def test_what_an_operation_adds(operation: str, normal: int, second_tier_of_redu
 
 
 @pytest.mark.soak
-def test_random_cells_of_the_published_size_cost_what_is_published() -> None:
+def test_random_cells_average_published_imagenet_costs() -> None:
     """Cells of the caption's operations, two gates in the first and two kernels in the second tier of the normal cell,
     that make 2.6 M parameters on CIFAR: on ImageNet they average the published 4.0 M and 440 M."""
     rng = random.Random(0)
@@ -115,7 +115,7 @@ def test_random_cells_of_the_published_size_cost_what_is_published() -> None:
 @pytest.mark.parametrize(
     ("by", "adds"), [("dynamic_3x3", 25_648), ("dynamic_5x5", 32_816), ("spatial", 5_684), ("channel", 10_752)]
 )
-def test_what_calibration_adds_to_resnet18(by: str, adds: int) -> None:
+def test_calibration_adds_expected_parameters_to_resnet18(by: str, adds: int) -> None:
     file = f"{EXAMPLES}/nos/preliminary.arch:resnet18"
     plain, calibrated = (archir.cost(archir.load(file, by=which).graph) for which in ("nothing", by))
     assert plain.params == 11_173_962

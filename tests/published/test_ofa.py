@@ -1,4 +1,4 @@
-"""Once-for-all on MobileNetV3: sizes, widths, and random networks."""
+"""Once-for-all on MobileNetV3: sizes, widths, and costs of uniform networks."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def by_hand(depth: int, kernel: int, expansion: int) -> int:
     return total + 160 * 960 + 2 * 960 + 960 * 1280 + 1280 * 1000 + 1000
 
 
-def test_size() -> None:
+def test_space_size_matches_formula() -> None:
     """Five units of two to four blocks, nine settings a block."""
     space = archir.load(FILE)
     assert space.size == 7371**5 == (9**2 + 9**3 + 9**4) ** 5 == 21_758_655_492_572_485_851
 
 
 @pytest.mark.parametrize(("depth", "kernel", "expansion"), [(2, 3, 3), (3, 5, 4), (4, 7, 6)])
-def test_parameters_of_uniform_networks(depth: int, kernel: int, expansion: int) -> None:
+def test_uniform_network_parameters_match_formula(depth: int, kernel: int, expansion: int) -> None:
     space = archir.load(FILE)
     cost = archir.cost(space.specialize(uniform(space, depth, kernel, expansion)))
     assert cost.params == by_hand(depth, kernel, expansion)
@@ -60,7 +60,7 @@ def test_parameters_of_uniform_networks(depth: int, kernel: int, expansion: int)
 @pytest.mark.parametrize(
     ("width", "widths"), [(1, (16, 24, 40, 80, 112, 160, 960, 1280)), (1.2, (24, 32, 48, 96, 136, 192, 1152, 1536))]
 )
-def test_widths(width: float, widths: tuple[int, ...]) -> None:
+def test_width_multiplier_gives_expected_channels(width: float, widths: tuple[int, ...]) -> None:
     space = archir.load(FILE, width=width)
     graph = space.specialize(uniform(space, 2, 3, 3))
     types = infer(graph)

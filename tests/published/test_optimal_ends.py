@@ -16,7 +16,7 @@ COSTS = ("params", "macs", "activation_bytes", "kernels")
 
 
 @pytest.mark.parametrize("name", with_soak(SPACES, ["nas_bench_201"]))
-def test_ends(name: str) -> None:
+def test_optimize_extremes_equal_cost_account_extremes(name: str) -> None:
     space = space_of(name)
     for cost in COSTS:
         least, greatest = space.account.extremes(cost)

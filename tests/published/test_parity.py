@@ -49,7 +49,7 @@ def counted_macs(module: torch.nn.Module, x: torch.Tensor) -> dict[str, int]:
 
 @pytest.mark.parametrize("width", with_soak(WIDTHS, WIDTHS[:1]))
 @pytest.mark.parametrize("part", with_soak(range(PARTS), [0]))
-def test_full_attention(width: int, part: int, tmp_path: Path) -> None:
+def test_full_attention_costs_and_outputs_agree(width: int, part: int, tmp_path: Path) -> None:
     space = archir.load(EXAMPLES / "full_attention" / "full_attention.arch", channels=width, size=SIZE)
     architectures = [space.sample(seed) for seed in range(PER_WIDTH)][part::PARTS]
     x = torch.randn(1, 3, SIZE, SIZE)
@@ -78,11 +78,11 @@ def nonlocal_macs(graph: Graph) -> int:
     return total
 
 
-def test_there_are_two_hundred() -> None:
+def test_at_least_200_architectures_are_compared() -> None:
     assert PER_WIDTH * len(WIDTHS) >= 200
 
 
-def test_the_formula_at_the_papers_size() -> None:
+def test_local_attention_macs_match_formula_at_paper_size() -> None:
     """One local layer of the first stage at C = 16: m = 8 channels at 32 x 32, a 7 x 7 window."""
     space = archir.load(EXAMPLES / "full_attention" / "full_attention.arch")
     uniform = space.specialize(space.architecture({choice.path: "local_k7_h8" for choice in space.choices}))

@@ -1,4 +1,4 @@
-"""Published figures against computed ones, and the tables in the examples' READMEs."""
+"""Published figures equal computed ones, and the tables in the examples' READMEs are current."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.soak] * (name in SLOW)) for name in FOLDERS])
-def test_published_figures_are_computed(name: str) -> None:
+def test_published_figures_are_reproduced_or_explained(name: str) -> None:
     """What is not reproduced is explained, and the table in the README is up to date."""
     folder = FOLDERS[name]
     wrong = [
@@ -32,7 +32,7 @@ def test_published_figures_are_computed(name: str) -> None:
     assert (folder / "README.md").read_text("utf-8") == updated(folder), "run python examples/published.py"
 
 
-def test_a_figure_rounds_to_what_is_printed() -> None:
+def test_figure_matches_printed_precision_or_tolerance() -> None:
     assert Figure("0.27 M", 269_722, None, True).ok
     assert not Figure("0.27 M", 275_001, None, True).ok
     assert Figure("5,717,416", 5_717_416, None, True).ok

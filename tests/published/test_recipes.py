@@ -1,4 +1,4 @@
-"""Recipes of the examples: what is published can be built, what is small runs to its end."""
+"""Recipes of the examples: published ones can be built, small ones run to the end."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ IMAGENET, CARS = 1_281_167, 8_144
 """Training images."""
 
 
-def test_published_numbers_of_images_and_iterations() -> None:
+def test_recipe_image_and_iteration_counts_match_papers() -> None:
     recipes = {name: read(EXAMPLES / f"{name}.toml").recipe for name in NUMBERS}
     for name, (images, kept) in NUMBERS.items():
         assert images - round(recipes[name].data.weights * images) == kept
@@ -252,7 +252,7 @@ def test_a_small_recipe_finds_a_good_network(path: Path, tmp_path: Path) -> None
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", ["autola", "darts"])
-def test_a_slice_of_a_published_recipe(name: str, tmp_path: Path) -> None:
+def test_few_steps_of_published_recipe_complete(name: str, tmp_path: Path) -> None:
     """A few steps of every phase at published sizes: on CIFAR-10 where $ARCHIR_CIFAR10 says it is, else on digits."""
     path = EXAMPLES / name / "paper.toml"
     source = os.environ.get("ARCHIR_CIFAR10", "digits")
@@ -267,7 +267,7 @@ def test_a_slice_of_a_published_recipe(name: str, tmp_path: Path) -> None:
 SLICE = {"epochs": "1", "batch": "16"}
 
 
-def test_a_budget_that_nothing_keeps_is_known_before_anything_is_trained(tmp_path: Path) -> None:
+def test_unsatisfiable_budget_is_rejected_before_training(tmp_path: Path) -> None:
     recipe = EXAMPLES / "trionet" / "digits.toml"
     with pytest.raises(ArchError, match="A1603"):
         begin_search(recipe, tmp_path / "run", {"evolution.options.where": repr("macs <= 1K")}, "cpu")

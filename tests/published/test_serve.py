@@ -1,4 +1,4 @@
-"""The serving example, over loopback: load, what is refused, and how it stops."""
+"""The serving example over loopback: load, rejected requests, limits, and shutdown."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def handmade(path: Path, inputs: dict[str, tuple[int, list[Any]]], **metadata: s
 # answers
 
 
-def test_answers(model: Path, service: Running) -> None:
+def test_answers_match_model_outputs(model: Path, service: Running) -> None:
     for case in (*cases(model, 2), *cases(model, 66)[64:]):
         answer = service.ask(body=case.body, kind=case.kind)
         assert answer.status == 200
@@ -85,7 +85,7 @@ def test_answers(model: Path, service: Running) -> None:
     assert service.ask(body=cases(model, 1)[0].body, kind=f"{RAW.upper()}; charset=x").status == 200
 
 
-def test_what_a_service_says_of_itself(service: Running) -> None:
+def test_status_endpoints_describe_service(service: Running) -> None:
     assert service.ask("/healthz").json == {"status": "alive"}
     assert service.ask("/readyz").json == {"status": "ready"}
     told = service.ask("/metadata").json
@@ -94,7 +94,7 @@ def test_what_a_service_says_of_itself(service: Running) -> None:
     assert told["metadata"]["net"] == "tiny"
 
 
-def test_images(tmp_path: Path) -> None:
+def test_image_files_are_decoded(tmp_path: Path) -> None:
     path = handmade(tmp_path / "image.onnx", {"image": (TensorProto.UINT8, ["batch", 4, 6, 3])})
     pixels = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
 
@@ -130,7 +130,7 @@ def test_images(tmp_path: Path) -> None:
         assert "Traceback" not in one.log.read_text("utf-8")
 
 
-def test_several_inputs(tmp_path: Path) -> None:
+def test_model_with_several_inputs_is_served(tmp_path: Path) -> None:
     inputs = {"words": (TensorProto.INT64, ["n", 3]), "mask": (TensorProto.BOOL, ["n", 2])}
     with running(handmade(tmp_path / "two.onnx", inputs), tmp_path) as one:
 
@@ -261,12 +261,12 @@ ANYTHING = st.recursive(
     st.binary(max_size=400) | ANYTHING.map(lambda value: json.dumps({"inputs": value}).encode()),
     st.sampled_from([JSON, RAW, "image/png", "text/plain", ""]),
 )
-def test_anything_else_is_refused(service: Running, body: bytes, kind: str) -> None:
+def test_random_bodies_are_rejected(service: Running, body: bytes, kind: str) -> None:
     status = service.ask(body=body, kind=kind).status
     assert 400 <= status < 500 or (status == 200 and len(body) == 256)
 
 
-def test_no_answer_so_far_was_a_failure(model: Path, service: Running) -> None:
+def test_no_request_caused_server_error(model: Path, service: Running) -> None:
     assert {name for name in service.counted() if 'status="5' in name} == set()
     (case,) = cases(model, 1)
     assert case.right(service.ask(body=case.body, kind=case.kind))
@@ -281,7 +281,7 @@ def report(text: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", [1, pytest.param(30, marks=pytest.mark.soak)])
-def test_many_clients(model: Path, tmp_path: Path, seconds: int) -> None:
+def test_many_concurrent_clients_get_right_answers(model: Path, tmp_path: Path, seconds: int) -> None:
     todo = cases(model, 10 * CLIENTS)
     with running(model, tmp_path, "--notice", "0") as one:
         before = one.counted()
@@ -298,7 +298,7 @@ def test_many_clients(model: Path, tmp_path: Path, seconds: int) -> None:
     report(f"{done}, {len(done.latencies) / seconds:.0f} a second, batches of {samples / batches:.1f}")
 
 
-def test_batches_have_a_limit_and_a_queue(model: Path, tmp_path: Path) -> None:
+def test_full_queue_rejects_requests(model: Path, tmp_path: Path) -> None:
     """Batches take 0.2 s. Of twelve requests three wait, or more where the first are computed as others come; for the
     rest there is no room."""
     (case,) = cases(model, 1)
@@ -316,7 +316,7 @@ def test_batches_have_a_limit_and_a_queue(model: Path, tmp_path: Path) -> None:
         assert one.counted()["serve_batches_total"] == len(good)
 
 
-def test_bodies_are_as_large_as_samples_may_be(model: Path, service: Running) -> None:
+def test_request_body_size_is_limited(model: Path, service: Running) -> None:
     """A sample has 64 numbers: 256 bytes; as JSON, what somebody may write for them."""
     assert service.ask(body=bytes(256), kind=RAW).status == 200
     assert service.ask(body=bytes(255), kind=RAW).status == 422
@@ -378,7 +378,7 @@ def test_requests_that_take_too_long_are_given_up(model: Path, tmp_path: Path) -
 # stopping
 
 
-def test_a_service_that_stops_answers_what_it_took(model: Path, tmp_path: Path) -> None:
+def test_stopping_service_answers_accepted_requests(model: Path, tmp_path: Path) -> None:
     todo = cases(model, 2 * CLIENTS)
 
     async def stopped_under_load(one: Running) -> tuple[Any, Answer]:
@@ -397,7 +397,7 @@ def test_a_service_that_stops_answers_what_it_took(model: Path, tmp_path: Path) 
     assert len(done.latencies) >= CLIENTS
 
 
-def test_a_batch_that_runs_is_finished_when_the_notice_is_over(model: Path, tmp_path: Path) -> None:
+def test_running_batch_finishes_after_shutdown_notice(model: Path, tmp_path: Path) -> None:
     (case,) = cases(model, 1)
 
     async def asked_late(one: Running) -> Answer:
@@ -430,7 +430,7 @@ def refused(path: Path) -> str:
     return str(caught.value)
 
 
-def test_models_that_are_not_served(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_unusable_models_at_start(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES / "serve"))
     data = model.read_bytes()
     path = tmp_path / "net.onnx"

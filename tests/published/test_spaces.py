@@ -1,5 +1,4 @@
-"""The published spaces: their sizes, and a hundred random architectures of each (one, if there is little time)
-trained, exported, and counted."""
+"""The published spaces: sizes, and up to a hundred random architectures of each train and export."""
 
 from __future__ import annotations
 
@@ -58,12 +57,12 @@ def space_of(name: str, **parameters: Any) -> archir.Space:
 
 
 @pytest.mark.parametrize("name", SPACES)
-def test_size(name: str) -> None:
+def test_space_size_matches_published_one(name: str) -> None:
     assert space_of(name).size == SPACES[name].size
 
 
 @pytest.mark.parametrize("name", with_soak(SPACES, FEW))
-def test_full_size(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_size_architecture_trains_and_exports(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     space = space_of(name)
     assert_works(space.specialize(space.sample(0)), tmp_path, monkeypatch)
 
@@ -72,7 +71,9 @@ def test_full_size(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     "seeds", [range(1), *(pytest.param(range(part, 100, 25), marks=pytest.mark.soak) for part in range(1, 26))], ids=str
 )
 @pytest.mark.parametrize("name", with_soak(SPACES, WAYS))
-def test_random_architectures(name: str, seeds: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_architectures_train_and_export(
+    name: str, seeds: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     space = space_of(name, **SPACES[name].small)
     assert space.size == SPACES[name].size
     for seed in seeds:

@@ -1,4 +1,4 @@
-"""The mappings of published tables: they fit their spaces, and the tables themselves where these are at hand."""
+"""Mappings of published result tables fit their spaces, and read the real tables where available."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def space_of(path: str) -> Space:
     return elaborated(f"{path}.arch:{Path(path).name}")
 
 
-def test_all_mappings_are_here() -> None:
+def test_every_mapping_file_is_tested() -> None:
     assert {path.stem for path in (EXAMPLES / "tables").glob("*.toml")} == set(TABLES)
 
 
@@ -76,7 +76,7 @@ def test_a_mapping_finds_every_architecture_again(name: str, tmp_path: Path) -> 
 
 @pytest.mark.skipif(not FOLDER, reason="$ARCHIR_NAS names no folder with the published tables")
 @pytest.mark.parametrize("name", TABLES)
-def test_the_published_table_is_read_whole(name: str, tmp_path: Path) -> None:
+def test_published_table_gives_expected_number_of_results(name: str, tmp_path: Path) -> None:
     arrays, path, count = TABLES[name]
     file = Path(FOLDER) / f"{arrays}.npz"
     if path == CELL and name != "nas_bench_201":
@@ -89,7 +89,7 @@ def test_the_published_table_is_read_whole(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not FOLDER, reason="$ARCHIR_NAS names no folder with the published tables")
-def test_the_best_is_the_published_one() -> None:
+def test_best_accuracies_equal_published_ones() -> None:
     """Of validation accuracies, averaged over seeds."""
     space = archir.load(EXAMPLES / f"{CELL}.arch")
     found = archir.results(Path(FOLDER) / "nb201.npz", space, map=EXAMPLES / "tables/nas_bench_201.toml")

@@ -1,4 +1,4 @@
-"""The examples of tasks: each goes from its data to the answer of a server, and what it finds is better than chance."""
+"""The task examples run from data to a served answer, and their searches beat chance."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def searched(name: str, folder: Path, **overrides: str) -> tuple[Mapping[str, An
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_from_data_to_an_answer(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_runs_from_data_to_served_answer(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Search, export, verify, serve: what is sent are samples as the data have them."""
     phases = [phase.name for phase in read(FOLDER / name / "recipe.toml").recipe.phase]
     once = {f"{phase}.training.epochs": "1" for phase in phases}
@@ -153,7 +153,7 @@ def test_a_gpt_knows_more_than_bigrams(tmp_path: Path) -> None:
 @pytest.mark.timeout(1200)  # 21 trainings; those of texts: 150 s of processor time, on a busy machine many more
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", TASKS)
-def test_what_is_found_is_better_than_the_median_of_random_ones(name: str, seed: int, tmp_path: Path) -> None:
+def test_found_network_beats_median_of_random_ones(name: str, seed: int, tmp_path: Path) -> None:
     """Of at most its cost, all trained alike (benchmarks/chance.py)."""
     found = compare_with_random(name, seed, tmp_path)
     assert found.won, (found.figure, found.ranked)

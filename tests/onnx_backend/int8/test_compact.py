@@ -1,4 +1,4 @@
-"""Models in int8 in fewer bytes: the same numbers, to the last bit."""
+"""Compacted int8 models are smaller and compute bit-identical results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def text(model: bytes) -> int:
 
 
 @pytest.mark.parametrize("arithmetic", ["static", "dynamic"])
-def test_fewer_bytes_compute_the_same(arithmetic: lay.ResolvedMode, trained: Path, tmp_path: Path) -> None:
+def test_compact_model_is_bit_identical(arithmetic: lay.ResolvedMode, trained: Path, tmp_path: Path) -> None:
     """Outputs are equal to the last bit, onnxruntime fuses the same layers, and all operators are standard ones."""
     model = onnx.load(trained)
     images = noise("image", (1, 8, 8))
@@ -57,7 +57,7 @@ def test_fewer_bytes_compute_the_same(arithmetic: lay.ResolvedMode, trained: Pat
     assert fused(after, tmp_path)["QLinearConv"] == (3 if arithmetic == "static" else 0)
 
 
-def test_layers_that_share_weights_compute_the_same(trained: Path, tmp_path: Path) -> None:
+def test_compact_keeps_results_of_layers_sharing_weights(trained: Path, tmp_path: Path) -> None:
     """A bias that serves two layers is in the units of one of them."""
     model = onnx.load(trained)
     again = next(node for node in model.graph.node if node.name == "unit_3.conv/Conv")

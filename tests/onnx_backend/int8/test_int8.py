@@ -1,4 +1,4 @@
-"""Models in int8: as accurate and a third of the size, and a report that is true."""
+"""Int8 quantization keeps accuracy at a third of the size, and its report matches the written file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FEW = ["nas_bench_201", "autoformer"]
 
 
 @pytest.mark.usefixtures("isolated")
-def test_a_trained_network_loses_little_and_is_small(trained: Path, tmp_path: Path) -> None:
+def test_quantized_network_keeps_accuracy_and_is_small(trained: Path, tmp_path: Path) -> None:
     output = tmp_path / "int8.onnx"
     facts = command(trained, "-o", output)
     assert facts["mode"] == "static"
@@ -54,7 +54,7 @@ def test_a_trained_network_loses_little_and_is_small(trained: Path, tmp_path: Pa
     }
 
 
-def test_the_accuracy_is_that_of_the_file(trained: Path, tmp_path: Path) -> None:
+def test_reported_accuracy_equals_accuracy_of_file(trained: Path, tmp_path: Path) -> None:
     made = archir.quantize(trained, tmp_path / "int8.onnx")
     images, labels = load_digits_held_out()
     for path, wanted in ((trained, made.before), (tmp_path / "int8.onnx", made.after)):
@@ -71,7 +71,7 @@ def load_digits_held_out() -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 @pytest.mark.usefixtures("isolated")
-def test_the_certificate_is_that_of_the_int8_model(trained: Path, tmp_path: Path) -> None:
+def test_certificate_covers_int8_model(trained: Path, tmp_path: Path) -> None:
     path = tmp_path / "int8.onnx"
     archir.quantize(trained, path)
     assert ONNX.verify(path).differences["CPUExecutionProvider"] <= 1e-6
@@ -83,7 +83,7 @@ def test_the_certificate_is_that_of_the_int8_model(trained: Path, tmp_path: Path
     assert code_of(lambda: ONNX.verify(path)) == "A0918"
 
 
-def test_the_table_shows_layers(trained: Path, tmp_path: Path) -> None:
+def test_quantize_command_prints_layer_table(trained: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["quantize", str(trained), "-o", str(tmp_path / "int8.onnx"), "--keep", "unit.*"])
     assert result.exit_code == 0, result.output
     assert "float: --keep" in result.stdout
@@ -91,7 +91,7 @@ def test_the_table_shows_layers(trained: Path, tmp_path: Path) -> None:
     assert "held-out accuracy" in result.stdout
 
 
-def test_raw_pixels_are_fed_to_a_model_that_takes_them(trained: Path, tmp_path: Path, digits: Samples) -> None:
+def test_model_with_uint8_pixel_input_is_quantized(trained: Path, tmp_path: Path, digits: Samples) -> None:
     """uint8 [batch, H, W, C], made float and normalised inside: as accurate, to within rounded pixels."""
     model = onnx.load(trained)
     graph = model.graph
@@ -124,7 +124,7 @@ def renamed(known: Samples, name: str) -> Evaluator:
     return replace(known.evaluator, names=[name])
 
 
-def test_a_batch_that_is_fixed_is_filled_up(trained: Path, tmp_path: Path, digits: Samples) -> None:
+def test_fixed_batch_model_is_quantized_with_padded_batches(trained: Path, tmp_path: Path, digits: Samples) -> None:
     model = onnx.load(trained)
     for one in (*model.graph.input, *model.graph.output):
         one.type.tensor_type.shape.dim[0].dim_value = 7
@@ -133,7 +133,7 @@ def test_a_batch_that_is_fixed_is_filled_up(trained: Path, tmp_path: Path, digit
     assert made.before["accuracy"] == accuracy(trained, digits)
 
 
-def test_nodes_without_names_are_layers(trained: Path, tmp_path: Path) -> None:
+def test_unnamed_nodes_are_quantized_as_layers(trained: Path, tmp_path: Path) -> None:
     def forget(model: onnx.ModelProto) -> None:
         for node in model.graph.node:
             node.name = ""
@@ -144,14 +144,14 @@ def test_nodes_without_names_are_layers(trained: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FEW)
-def test_a_random_architecture(name: str, tmp_path: Path) -> None:
+def test_random_architecture_can_be_quantized(name: str, tmp_path: Path) -> None:
     """One of a space of convolutions and of one of attention, untrained."""
     quantises(name, range(1), tmp_path)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", NINE)
-def test_random_architectures(name: str, tmp_path: Path) -> None:
+def test_20_random_architectures_can_be_quantized(name: str, tmp_path: Path) -> None:
     """Twenty of each space."""
     quantises(name, range(20), tmp_path)
 

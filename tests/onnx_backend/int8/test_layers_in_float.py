@@ -1,4 +1,4 @@
-"""Layers that int8 spoils stay in float, as few as can be; who judges that."""
+"""As few layers as possible stay in float to keep quality; which measure decides."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def spoiled(path: Path, output: Path, images: Samples, name: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
-def test_the_layer_that_int8_spoils_stays_in_float(mode: str, flat: Path, tmp_path: Path, digits: Samples) -> None:
+def test_layer_damaged_by_int8_stays_in_float(mode: str, flat: Path, tmp_path: Path, digits: Samples) -> None:
     spoiled(flat, tmp_path / "net.onnx", digits, "linear/Gemm")
     facts = command(tmp_path / "net.onnx", "-o", tmp_path / "int8.onnx", "--mode", mode)
     assert {row["name"]: row["why"] for row in facts["layers"]} == {
@@ -64,7 +64,7 @@ def test_the_layer_that_int8_spoils_stays_in_float(mode: str, flat: Path, tmp_pa
     assert lost.loss > 10
 
 
-def test_what_cannot_be_had_is_an_error_and_nothing_is_written(flat: Path, tmp_path: Path, digits: Samples) -> None:
+def test_unreachable_accuracy_raises_and_writes_nothing(flat: Path, tmp_path: Path, digits: Samples) -> None:
     spoiled(flat, tmp_path / "net.onnx", digits, "linear/Gemm")
     keep = ["linear_2*", "linear_3*"]
     output = tmp_path / "int8.onnx"
@@ -73,7 +73,7 @@ def test_what_cannot_be_had_is_an_error_and_nothing_is_written(flat: Path, tmp_p
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=30))
-def test_halves_of_what_is_held_out(labels: list[int]) -> None:
+def test_held_out_halves_are_disjoint_and_stratified(labels: list[int]) -> None:
     """They have every sample once, and of every class the same number, up to one."""
     split = Split({"x": torch.arange(len(labels)).float()}, {"label": torch.tensor(labels)})
     halves = Halved(Task(Classification(), ["y"], seed=0, device="cpu"), split, ["x"], labelled=True).halves()
@@ -84,7 +84,7 @@ def test_halves_of_what_is_held_out(labels: list[int]) -> None:
 
 
 @pytest.mark.parametrize("needed", range(9))
-def test_as_few_layers_as_can_be_go_back(needed: int) -> None:
+def test_fewest_layers_return_to_float(needed: int) -> None:
     costs = {f"{number}": float(number) for number in range(8)}
     order = sorted(costs, reverse=True)
     asked: list[int] = []

@@ -1,4 +1,4 @@
-"""Models of other exporters: which state types of weights, store weights apart, or let callers replace them."""
+"""Quantization of models from other exporters: typed weights, external data, weights that are also inputs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FORMS: dict[str, Callable[[onnx.ModelProto], None]] = {
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
 @pytest.mark.parametrize("form", FORMS)
-def test_forms_that_exporters_write(form: str, mode: Mode, tmp_path: Path) -> None:
+def test_quantizes_models_in_other_exporters_forms(form: str, mode: Mode, tmp_path: Path) -> None:
     graph = archir.loads(FLAT).graph
     archir.export(graph, tmp_path / "net.onnx", archir.compile(graph))
     model = onnx.load(tmp_path / "net.onnx")
@@ -81,7 +81,7 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", MODULES)
-def test_models_of_torchs_exporter(name: str, tmp_path: Path) -> None:
+def test_quantizes_models_of_torch_exporter(name: str, tmp_path: Path) -> None:
     """Its exporter alone takes seconds."""
     batch = ({0: torch.export.Dim("batch")},)
     with warnings.catch_warnings():

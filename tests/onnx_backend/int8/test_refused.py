@@ -1,4 +1,4 @@
-"""Models that cannot be quantised, or are damaged, are refused; what was there stays."""
+"""Quantization rejects unsupported or damaged models and leaves existing files unchanged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.onnx_backend.int8.judged import changed, code_of
 from tests.onnx_backend.int8.nets import NET
 
 
-def test_what_cannot_be_quantised_is_an_error(trained: Path, tmp_path: Path, digits: Samples) -> None:
+def test_rejects_models_that_cannot_be_quantized(trained: Path, tmp_path: Path, digits: Samples) -> None:
     output = tmp_path / "int8.onnx"
 
     def code(model: Path, **options: Any) -> str:
@@ -57,7 +57,7 @@ def test_what_cannot_be_quantised_is_an_error(trained: Path, tmp_path: Path, dig
     assert not output.exists()
 
 
-def test_channels_that_no_image_has_are_an_error(tmp_path: Path) -> None:
+def test_rejects_image_input_with_five_channels(tmp_path: Path) -> None:
     graph = archir.loads(NET.replace("f32[1,", "f32[5,")).graph
     archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph).eval())
     assert code_of(lambda: archir.quantize(tmp_path / "net.onnx", tmp_path / "int8.onnx")) == "A1103"
@@ -65,7 +65,7 @@ def test_channels_that_no_image_has_are_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("isolated")
 @pytest.mark.parametrize("part", [0, pytest.param(1, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
-def test_damaged_models_are_quantised_or_refused(part: int, trained: Path, tmp_path: Path, digits: Samples) -> None:
+def test_damaged_models_are_quantized_or_rejected(part: int, trained: Path, tmp_path: Path, digits: Samples) -> None:
     """Whatever bit is flipped, most of them outside of weights."""
     rng, whole = np.random.default_rng(part), trained.read_bytes()
     few = Samples({"image": digits.training["image"][:8]})
@@ -81,7 +81,7 @@ def test_damaged_models_are_quantised_or_refused(part: int, trained: Path, tmp_p
     assert {"A0915", "A0916"} <= codes <= {"A0914", "A0915", "A0916", "A2801", "A2802"}
 
 
-def test_what_was_there_stays_until_a_new_one_holds(
+def test_failed_quantization_keeps_existing_file(
     trained: Path, digits: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the model is written over itself."""
@@ -105,7 +105,7 @@ def test_what_was_there_stays_until_a_new_one_holds(
 
 
 @pytest.mark.usefixtures("isolated")
-def test_nothing_is_left_behind(
+def test_quantize_leaves_no_temporary_files_or_log_handlers(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """No files but three, no handler of logs, and nothing on the terminal."""

@@ -1,4 +1,4 @@
-"""The forms of models, of every operation: opsets, precisions, fixed and open axes, images as they come."""
+"""ONNX export of every operation across opsets, precisions, fixed and dynamic axes, and raw-pixel inputs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FIRST = {type(case[0]): case for case in reversed(CASES)}
     [case if FIRST[type(case[0])] is case else pytest.param(case, marks=pytest.mark.soak) for case in CASES],
     ids=name_of,
 )
-def test_every_operation_in_every_form(case: Case, tmp_path: Path) -> None:
+def test_every_operation_exports_in_every_form(case: Case, tmp_path: Path) -> None:
     graph, path = graph_of(*case), tmp_path / "one.onnx"
     for opset in (min(OPSETS), max(OPSETS)):
         assert exported(graph, path, opset=opset).relative < 1e-5
@@ -63,7 +63,7 @@ def test_every_operation_in_every_form(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", with_soak(LOOKED, LOOKED[::4]), ids=name_of)
 @pytest.mark.parametrize("form", ATTENTIONS)
-def test_attention_in_every_form(form: str, case: Case, tmp_path: Path) -> None:
+def test_attention_exports_in_every_form(form: str, case: Case, tmp_path: Path) -> None:
     graph, path = graph_of(*case), tmp_path / "one.onnx"
     assert exported(graph, path, attention=form).relative < 1e-5
     operators = {node.op_type for node in onnx.load(path).graph.node}
@@ -105,7 +105,7 @@ net searched(size = 16) {
 
 @pytest.mark.parametrize("opset", [17, 23])
 @pytest.mark.parametrize("dynamic", [OPEN, ("height",), ("batch", "width")])
-def test_images_of_any_size(dynamic: tuple[str, ...], opset: int, tmp_path: Path) -> None:
+def test_dynamic_image_sizes_export_exactly(dynamic: tuple[str, ...], opset: int, tmp_path: Path) -> None:
     graph, path = archir.loads(SPACE).graph, tmp_path / "net.onnx"
     report = exported(graph, path, dynamic=dynamic, opset=opset)
     assert report.relative < 1e-5
@@ -122,7 +122,7 @@ def test_images_of_any_size(dynamic: tuple[str, ...], opset: int, tmp_path: Path
         assert np.abs(ONNX.run(path, {"image": x})[name] - wanted).max() < 1e-4
 
 
-def test_what_depends_on_the_size_is_named(tmp_path: Path) -> None:
+def test_dynamic_size_error_names_size_dependent_weight(tmp_path: Path) -> None:
     text = """
     net fixed {
         input image: f32[1, 8, 8]
@@ -145,7 +145,7 @@ def test_resizing_changes_the_input_alone() -> None:
     assert 'input "image" f32[3, 32, 48]' in archir.print_graph(other)
 
 
-def test_float16_and_bfloat16(tmp_path: Path) -> None:
+def test_half_precisions_set_weight_type_and_keep_float_inputs(tmp_path: Path) -> None:
     graph, path = archir.loads(SPACE).graph, tmp_path / "net.onnx"
     sizes = {}
     for precision in ("float32", "float16", "bfloat16"):
@@ -168,12 +168,12 @@ def test_float16_and_bfloat16(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("opset", [22, 23])
-def test_squares_beyond_float16(opset: int, tmp_path: Path) -> None:
+def test_float16_rms_norm_does_not_overflow(opset: int, tmp_path: Path) -> None:
     graph = archir.loads("net big { input x: f32[3, 8] \n output y = x * 3000 |> rms_norm(eps=1e-8) }").graph
     assert exported(graph, tmp_path / "net.onnx", precision="float16", opset=opset).relative < 1e-2
 
 
-def test_weights_that_float16_cannot_hold(tmp_path: Path) -> None:
+def test_rejects_weights_beyond_float16_range(tmp_path: Path) -> None:
     graph = archir.loads("net big { input x: f32[4] \n output y = x |> linear(2) }").graph
     weights = TORCH.arrays(TORCH.lower(graph))
     most = {**weights, "linear.weight": np.full((2, 4), 65_504, np.float32)}
@@ -187,7 +187,7 @@ def test_weights_that_float16_cannot_hold(tmp_path: Path) -> None:
         )
 
 
-def test_images_as_they_come(tmp_path: Path) -> None:
+def test_uint8_pixel_input_equals_normalized_input(tmp_path: Path) -> None:
     graph, path = archir.loads(SPACE).graph, tmp_path / "net.onnx"
     pixels = PixelNormalization((0.4, 0.5, 0.6), (0.2, 0.25, 0.3))
     module = TORCH.lower(graph)
@@ -205,7 +205,7 @@ def test_images_as_they_come(tmp_path: Path) -> None:
         archir.export(graph, path, module, pixels=([0.5], [0.5]))
 
 
-def test_numbers_as_they_come(tmp_path: Path) -> None:
+def test_raw_number_inputs_are_normalized_in_model(tmp_path: Path) -> None:
     """Of several inputs, each by its own mean and deviation; integers have none."""
     text = """
     net mixed {
@@ -235,7 +235,7 @@ def test_numbers_as_they_come(tmp_path: Path) -> None:
         ONNX.write(graph, path, weights, scales={"row": {"mean": [0.0], "std": [1.0], "of": "numbers"}})
 
 
-def test_real_images_are_compared_as_pixels(tmp_path: Path) -> None:
+def test_verification_detects_wrong_pixel_normalization(tmp_path: Path) -> None:
     """A wrong deviation is noticed: what the network sees of an image is not what the model makes of it."""
     graph, path = archir.loads(SPACE).graph, tmp_path / "net.onnx"
     module = TORCH.lower(graph)
@@ -293,7 +293,7 @@ def test_models_differ_by_no_more_than_the_tolerance(
                 verify(path, reference, inputs, ExportOptions(**form), tolerance=0.9 * off)
 
 
-def test_models_are_verified_at_all_batches_and_sizes_and_on_real_samples(tmp_path: Path) -> None:
+def test_verification_covers_batches_sizes_and_real_samples(tmp_path: Path) -> None:
     from archir_onnx.verification.verify import check, verify
 
     path = tmp_path / "net.onnx"
@@ -338,7 +338,7 @@ def test_models_are_verified_at_all_batches_and_sizes_and_on_real_samples(tmp_pa
         ({"pixels": ((0.5, 0.5, float("nan")), (0.1,) * 3)}, "normalisation needs a mean"),
     ],
 )
-def test_forms_that_cannot_be(form: dict[str, Any], text: str, tmp_path: Path) -> None:
+def test_rejects_invalid_export_options(form: dict[str, Any], text: str, tmp_path: Path) -> None:
     with pytest.raises(ArchError, match=f"A0911.*{text}"):
         exported(archir.loads(SPACE).graph, tmp_path / "net.onnx", **form)
     assert not list(tmp_path.iterdir())
@@ -353,13 +353,13 @@ net infinite {
 """
 
 
-def test_numbers_that_are_not_finite_are_not_right(tmp_path: Path) -> None:
+def test_export_rejects_non_finite_outputs(tmp_path: Path) -> None:
     graph = archir.loads(INFINITE).graph
     with pytest.raises(ArchError, match=r"A0913.*nan"):
         archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph))
 
 
-def test_elements_of_every_type(tmp_path: Path) -> None:
+def test_inputs_of_every_element_type_export(tmp_path: Path) -> None:
     """Truth values cannot be subtracted, and numpy has no bfloat16."""
     text = "net types {{ input x: {0}[4]\n input z: f32[3]\n output y = x\n output w = z |> relu }}"
     for kind in ("bool", "i32", "i64", "f16"):
@@ -383,7 +383,9 @@ def test_elements_of_every_type(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("form", [{}, {"precision": "float16", "opset": 17}, {"attention": "decomposed"}])
-def test_tokens_of_images_of_any_size(line: str, operator: str | None, form: dict[str, Any], tmp_path: Path) -> None:
+def test_token_operations_export_with_dynamic_image_size(
+    line: str, operator: str | None, form: dict[str, Any], tmp_path: Path
+) -> None:
     """As many tokens as there are pixels; and what does nothing at one size may do something at another."""
     text = f"net n {{ input image: f32[8, 8, 8]\n t = image |> to_tokens\n output y = {line} }}"
     graph, path = archir.loads(text).graph, tmp_path / "net.onnx"
@@ -393,7 +395,7 @@ def test_tokens_of_images_of_any_size(line: str, operator: str | None, form: dic
     assert operator is None or operator in {node.op_type for node in onnx.load(path).graph.node}
 
 
-def test_outputs_that_are_called_like_inputs(tmp_path: Path) -> None:
+def test_outputs_named_like_inputs_export(tmp_path: Path) -> None:
     text = """net names {
         input x: f32[3]
         input x_output_output: f32[3]
@@ -416,7 +418,7 @@ def test_real_samples_that_fill_no_batch_are_not_counted(tmp_path: Path) -> None
     assert exported(graph, tmp_path / "net.onnx", real={"x": np.ones((0, 4), np.float32)}).real == 0
 
 
-def test_zeros_before_a_pool_count(tmp_path: Path) -> None:
+def test_zero_padding_before_max_pool_is_kept(tmp_path: Path) -> None:
     """onnxruntime takes padding into a pool that follows, where it is less than every number."""
     text = 'net n { input x: f32[2, 8, 8]\n output y = x |> pad(1) |> max_pool(3, stride=2, padding="valid") }'
     low = {"x": -1 - np.random.default_rng(0).random((1, 2, 8, 8), np.float32)}

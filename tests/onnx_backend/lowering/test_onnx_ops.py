@@ -1,4 +1,4 @@
-"""Every operation in torch and in onnxruntime, on every opset; and what a model looks like."""
+"""Every operation gives the same result in torch and onnxruntime; structure of exported models."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_torch_and_onnxruntime_agree(case: Case, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("opset", OPSETS)
-def test_opsets(opset: int, tmp_path: Path) -> None:
+def test_network_exports_on_every_opset(opset: int, tmp_path: Path) -> None:
     text = """
     net all {
         input image: f32[8, 6, 6]
@@ -71,7 +71,7 @@ def tiny() -> Graph:
     return archir.loads(text).graph
 
 
-def test_names_and_metadata(tmp_path: Path) -> None:
+def test_export_keeps_node_names_weights_and_metadata(tmp_path: Path) -> None:
     graph = tiny()
     module, metadata = TORCH.lower(graph), {"architecture": "{}"}
     archir.export(graph, tmp_path / "deployed.onnx", module, metadata=metadata)
@@ -108,7 +108,7 @@ def test_missing_weights_are_named() -> None:
         ONNX.lower(graph, arrays)
 
 
-def test_refusals(tmp_path: Path) -> None:
+def test_rejects_open_choices_old_opset_and_bad_file(tmp_path: Path) -> None:
     space = archir.load(EXAMPLES / "full_attention" / "full_attention.arch")
     with pytest.raises(ArchError, match=r"A0901.*`stage\[0\]\.layer\[0\]\.op` must be chosen"):
         ONNX.lower(space.graph, {})
@@ -129,7 +129,7 @@ def test_cuda_is_never_replaced_by_the_cpu(tmp_path: Path) -> None:
             session(tmp_path / "tiny.onnx", ["CUDAExecutionProvider"])
 
 
-def test_a_file_holds_what_the_model_in_memory_holds(tmp_path: Path) -> None:
+def test_saved_file_equals_model_in_memory(tmp_path: Path) -> None:
     model = build(tiny(), TORCH.arrays(TORCH.lower(tiny())), metadata={"space": "caf\u00e9"})
     half = np.arange(300, dtype=ml_dtypes.bfloat16).reshape(3, 100)
     model = Model(model.proto, {**model.weights, "half": half, "scalar": np.array(2.5), "none": np.zeros((0, 3))})
@@ -141,7 +141,7 @@ def test_a_file_holds_what_the_model_in_memory_holds(tmp_path: Path) -> None:
     assert (last["scalar"], last["none"].shape) == (2.5, (0, 3))
 
 
-def test_large_models_keep_their_weights_beside_them(tmp_path: Path) -> None:
+def test_large_model_stores_weights_in_external_file(tmp_path: Path) -> None:
     graph = tiny()
     module = TORCH.lower(graph)
     model = build(graph, TORCH.arrays(module))

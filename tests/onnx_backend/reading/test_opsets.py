@@ -1,4 +1,4 @@
-"""One network, as it is written in each version of ONNX's operators: it is one network of archir's."""
+"""One network written for each ONNX opset version imports as the same graph."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def known() -> set[str]:
 
 
 @pytest.mark.parametrize("version", with_soak(VERSIONS, [7, 9, 10, 11, 13, 18, 26]))
-def test_each_version_is_the_same_network(version: int, tmp_path: Path, known: set[str]) -> None:
+def test_every_opset_version_imports_as_same_network(version: int, tmp_path: Path, known: set[str]) -> None:
     """Each is compared with onnxruntime."""
     path = tmp_path / "m.onnx"
     path.write_bytes(written(version).SerializeToString())
@@ -117,7 +117,7 @@ def test_each_version_is_the_same_network(version: int, tmp_path: Path, known: s
 
 
 @pytest.mark.parametrize("version", [6, 27])
-def test_other_versions_are_refused(version: int, tmp_path: Path) -> None:
+def test_rejects_unsupported_opset_version(version: int, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     model = written(13)
     model.opset_import[0].version = version

@@ -1,4 +1,4 @@
-"""Of a model that cannot be imported whole, the largest part can; what is left out is named, all at once."""
+"""Partial import of ONNX models: the largest supported part is imported, and everything left out is named."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def branch(operator: str) -> object:
     return helper.make_graph([node(operator, "c", "b")], operator, [], [made])
 
 
-def test_the_largest_part_is_before_what_is_refused(tmp_path: Path) -> None:
+def test_partial_import_takes_largest_supported_part(tmp_path: Path) -> None:
     nodes = [
         node("Conv", "x w", "a", pads=[1] * 4), node("Relu", "a", "r"), node("Conv", "r v", "c", pads=[1] * 4),
         node("Det", "c", "d"), node("Unique", "c", "u_"), node("Conv", "c u", "e"), node("Add", "e u_", "f"),
@@ -46,7 +46,7 @@ def test_the_largest_part_is_before_what_is_refused(tmp_path: Path) -> None:
     ]
 
 
-def test_what_control_flow_gives_is_an_input(tmp_path: Path) -> None:
+def test_control_flow_result_becomes_input_of_partial_import(tmp_path: Path) -> None:
     """What stands beside it is named, too; what its branches read of the network is an output of what is before."""
     chosen = helper.make_node("If", ["g"], ["h"], then_branch=branch("Relu"), else_branch=branch("Neg"))
     nodes = [
@@ -63,24 +63,24 @@ def test_what_control_flow_gives_is_an_input(tmp_path: Path) -> None:
     assert [*found.graph.outputs] == ["b"]
 
 
-def test_where_nothing_is_left_this_is_said(tmp_path: Path) -> None:
+def test_partial_import_rejects_model_without_supported_part(tmp_path: Path) -> None:
     with pytest.raises(ArchError, match="no part that can be imported"):
         part_of(file(tmp_path / "m.onnx", [node("Det", "x", "y")]))
 
 
-def test_a_whole_model_has_no_problems(tmp_path: Path) -> None:
+def test_partial_import_of_supported_model_has_no_problems(tmp_path: Path) -> None:
     found = part_of(file(tmp_path / "m.onnx", [node("Conv", "x w", "y")], WEIGHTS))
     assert not found.problems
     assert operations(found) == ["conv"]
 
 
-def test_inputs_keep_their_names(tmp_path: Path) -> None:
+def test_input_names_become_valid_identifiers(tmp_path: Path) -> None:
     path = file(tmp_path / "m.onnx", [node("Conv", "Image.1 w", "y")], WEIGHTS, name="Image.1")
     assert [*archir.from_onnx(path).graph.inputs] == ["Image_1"]
 
 
 @pytest.mark.parametrize("mode", ["reflect", "edge"])
-def test_numbers_that_are_there_are_padded_with(mode: str, tmp_path: Path) -> None:
+def test_reflect_and_edge_padding_import(mode: str, tmp_path: Path) -> None:
     nodes = [node("Pad", "x pads", "p", mode=mode), node("Conv", "p w", "y")]
     weights = {**WEIGHTS, "pads": np.array([0, 0, 1, 2, 0, 0, 0, 1], np.int64)}
     assert "conv" in operations(archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights)))

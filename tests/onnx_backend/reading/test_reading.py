@@ -1,4 +1,4 @@
-"""ONNX files as networks of archir's: the same numbers, one operation for each idiom, and refusals that say where."""
+"""ONNX files import as networks with equal outputs, one operation per idiom; errors name the node."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def numbers(*shape: int) -> Any:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
-def test_what_archir_exports_comes_back(tmp_path: Path) -> None:
+def test_exported_network_survives_import(tmp_path: Path) -> None:
     text = """net small {
     input image: f32[3, 16, 16]
     x = image |> conv(8, kernel=3, stride=2, bias=true) |> relu
@@ -97,7 +97,7 @@ net back(width = 20) {
 """
 
 
-def test_what_archir_writes_in_several_operators_comes_back(tmp_path: Path) -> None:
+def test_operations_exported_as_several_nodes_survive_import(tmp_path: Path) -> None:
     """Pools by convolution, tables that are shared, what is not trained, rotations, what norms keep, experts."""
     graph = archir.loads(BACK).graph
     archir.export(graph, tmp_path / "m.onnx", archir.compile(graph), deployed=False, runtime="cpu")
@@ -106,7 +106,7 @@ def test_what_archir_writes_in_several_operators_comes_back(tmp_path: Path) -> N
     assert archir.canonical_hash(again) == archir.canonical_hash(graph)
 
 
-def test_a_layer_norm_and_a_gelu_written_out_are_one_operation_each(tmp_path: Path) -> None:
+def test_decomposed_layer_norm_and_gelu_become_single_operations(tmp_path: Path) -> None:
     nodes = [
         node("ReduceMean", "x", "mean", axes=[-1]),
         node("Sub", "x mean", "centred"),
@@ -133,7 +133,7 @@ def test_a_layer_norm_and_a_gelu_written_out_are_one_operation_each(tmp_path: Pa
     assert {source.name for source in imported.sources.values()} == {"scale", "shift", "w", "b"}
 
 
-def test_shapes_that_are_computed_are_known(tmp_path: Path) -> None:
+def test_computed_reshape_sizes_are_constant_folded(tmp_path: Path) -> None:
     nodes = [
         node("Shape", "x", "shape"),
         node("Gather", "shape zero", "samples", axis=0),
@@ -152,7 +152,7 @@ def test_shapes_that_are_computed_are_known(tmp_path: Path) -> None:
     assert operations(archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights))) == ["flatten", "linear"]
 
 
-def test_names_of_nodes_are_modules(tmp_path: Path) -> None:
+def test_node_names_become_module_scopes(tmp_path: Path) -> None:
     nodes, weights, last = [], {}, "x"
     for i in range(3):
         weights |= {f"w{i}": numbers(4, 4, 3, 3), f"b{i}": numbers(4)}
@@ -172,7 +172,7 @@ def test_names_of_nodes_are_modules(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["calls", "fixed", "training", "calls/keywords", "forward/call", "conv/weight/Conv"])
-def test_names_of_nodes_may_be_those_of_attributes_of_modules(name: str, tmp_path: Path) -> None:
+def test_node_names_may_equal_torch_module_attributes(name: str, tmp_path: Path) -> None:
     nodes = [
         node("Conv", "x w", "c", name="conv"), node("Relu", "c", "r", name=name), node("Conv", "r v", "y"),
     ]  # fmt: skip
@@ -180,7 +180,7 @@ def test_names_of_nodes_may_be_those_of_attributes_of_modules(name: str, tmp_pat
     assert operations(archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights))) == ["conv", "relu", "conv"]
 
 
-def test_names_of_weights_may_be_those_of_attributes_of_modules(tmp_path: Path) -> None:
+def test_weight_names_may_equal_torch_module_attributes(tmp_path: Path) -> None:
     nodes = [node("Conv", "x calls.weight", "c"), node("Conv", "c calls.weight.bias", "y")]
     weights = {"calls.weight": numbers(4, 4, 1, 1), "calls.weight.bias": numbers(4, 4, 1, 1)}
     imported = archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights))
@@ -206,7 +206,7 @@ REFUSED: dict[str, tuple[list[Any], dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_is_no_network_is_refused(what: str, tmp_path: Path) -> None:
+def test_rejects_model_that_is_no_supported_network(what: str, tmp_path: Path) -> None:
     nodes, weights, code, text = REFUSED[what]
     with pytest.raises(ArchError, match=text) as refused:
         archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights))
@@ -254,7 +254,7 @@ MISFITS: dict[str, tuple[list[Any], str]] = {
 
 
 @pytest.mark.parametrize("what", MISFITS)
-def test_what_cannot_be_computed_is_said_with_operands(what: str, tmp_path: Path, capfd: Any) -> None:
+def test_uncomputable_node_error_names_its_operands(what: str, tmp_path: Path, capfd: Any) -> None:
     """In ONNX's names, and without what torch says and logs."""
     nodes, text = MISFITS[what]
     weights = {"w": np.array([1, 2, 3], np.float32), "at": np.array([7, 9]), "v": np.array([7, 9], np.float32)}
@@ -267,7 +267,7 @@ def test_what_cannot_be_computed_is_said_with_operands(what: str, tmp_path: Path
 @pytest.mark.parametrize(
     "damage", [{"ir_version": 2**40}, {"ir_version": -1}, {"data_type": 0}, {"data_type": -5}], ids=str
 )
-def test_numbers_that_no_format_has_are_refused(damage: dict[str, int], tmp_path: Path) -> None:
+def test_rejects_invalid_ir_version_or_data_type(damage: dict[str, int], tmp_path: Path) -> None:
     path = file(tmp_path / "m.onnx", [node("Add", "x w", "y")], {"w": numbers(4, 8, 8)})
     model = onnx.load(path)
     for name, value in damage.items():
@@ -308,13 +308,13 @@ def test_outputs_that_are_infinite_are_compared(tmp_path: Path) -> None:
     assert operations(archir.from_onnx(path))[-1] == "exp"
 
 
-def test_constants_are_operands_as_tensors_are(tmp_path: Path) -> None:
+def test_folded_einsum_constant_becomes_parameter(tmp_path: Path) -> None:
     nodes = [node("Einsum", "a b", "p", equation="i,j->ij"), node("Add", "x p", "y")]
     path = file(tmp_path / "m.onnx", nodes, {"a": np.ones(1, np.float32), "b": numbers(4)}, ("N", 4))
     assert operations(archir.from_onnx(path)) == ["parameter", "add"]
 
 
-def test_outputs_of_one_value_are_compared_each(tmp_path: Path) -> None:
+def test_duplicate_outputs_get_distinct_names(tmp_path: Path) -> None:
     path = file(tmp_path / "m.onnx", [node("Relu", "x", "y")])
     model = onnx.load(path)
     model.graph.output.append(model.graph.output[0])
@@ -348,7 +348,7 @@ def _sized(dims: Sequence[int]) -> Any:
 
 
 @pytest.mark.parametrize("dims", [(10**9, 4, 3, 3), (-1, 4, 3, 3), (1,) * 40, (4, 4, 1, 1)])
-def test_sizes_that_a_weight_does_not_have_are_refused(dims: tuple[int, ...], tmp_path: Path) -> None:
+def test_rejects_weight_whose_dims_do_not_match_its_data(dims: tuple[int, ...], tmp_path: Path) -> None:
     path = file(tmp_path / "m.onnx", [node("Conv", "x w", "y")])
     model = onnx.load(path)
     model.graph.initializer.append(_sized(dims))
@@ -358,14 +358,14 @@ def test_sizes_that_a_weight_does_not_have_are_refused(dims: tuple[int, ...], tm
     assert {diagnostic.code for diagnostic in refused.value.diagnostics} == {"A0916"}
 
 
-def test_all_that_cannot_be_is_named_at_once(tmp_path: Path) -> None:
+def test_all_unsupported_operators_are_reported_together(tmp_path: Path) -> None:
     nodes = [node("Unique", "x", "u"), node("Relu", "x", "r"), node("Det", "r", "d"), node("Add", "u d", "y")]
     with pytest.raises(ArchError) as refused:
         archir.from_onnx(file(tmp_path / "m.onnx", nodes))
     assert len(refused.value.diagnostics) == 2
 
 
-def test_a_size_that_is_open_has_to_be_said(tmp_path: Path) -> None:
+def test_dynamic_input_size_must_be_given(tmp_path: Path) -> None:
     path = file(tmp_path / "m.onnx", [node("Relu", "x", "y")], shape=("N", 4, "H", "W"))
     with pytest.raises(ArchError, match="2 axes of open size"):
         archir.from_onnx(path)
@@ -373,7 +373,7 @@ def test_a_size_that_is_open_has_to_be_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.soak) for name in HERE])
-def test_light_models(name: str, tmp_path: Path) -> None:
+def test_light_models_import_with_random_weights(name: str, tmp_path: Path) -> None:
     """Their weights are all the same number; here they are random, so that what is compared depends on them."""
     model = onnx.load(LIGHT / f"light_{name}.onnx")
     generator = np.random.default_rng(0)
@@ -392,7 +392,7 @@ def test_light_models(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["mobilenet_v2", "deit_tiny", "resnet50"])
-def test_examples_come_back(name: str, tmp_path: Path) -> None:
+def test_exported_examples_survive_import(name: str, tmp_path: Path) -> None:
     rates = {"dropout_rate": 0} if name == "mobilenet_v2" else {}  # models have none
     space = archir.load(EXAMPLES / f"{name}.arch", size=64, **rates)
     graph = space.specialize(space.sample(random.Random(0)))
@@ -408,7 +408,7 @@ WHEELS = {
 
 
 @pytest.mark.parametrize("name", WHEELS)
-def test_trained_models_of_wheels_are_refused_with_their_operators(name: str) -> None:
+def test_silero_vad_error_names_unsupported_operators(name: str) -> None:
     spec = find_spec("silero_vad")
     if spec is None or spec.origin is None:
         pytest.skip("not installed: silero-vad")
@@ -416,7 +416,7 @@ def test_trained_models_of_wheels_are_refused_with_their_operators(name: str) ->
         archir.from_onnx(Path(spec.origin).parent / "data" / name, shapes={"input": (512,), "state": (1, 128)})
 
 
-def test_of_a_trained_model_of_a_wheel_the_encoder_is_a_part() -> None:
+def test_partial_import_of_silero_vad_has_its_encoder() -> None:
     spec = find_spec("silero_vad")
     if spec is None or spec.origin is None:
         pytest.skip("not installed: silero-vad")

@@ -1,4 +1,4 @@
-"""Trained models that lie inside of wheels, and what they come back from."""
+"""Trained ONNX models shipped in Python packages import correctly, and networks like them survive export and import."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WHEELS: dict[str, tuple[str, tuple[int, ...], int, int]] = {
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", WHEELS)
-def test_trained_models_of_wheels_are_imported(name: str) -> None:
+def test_trained_models_from_python_packages_import(name: str) -> None:
     """Which compares them with onnxruntime."""
     package, shape, params, lines = WHEELS[name]
     spec = find_spec(package)
@@ -36,7 +36,7 @@ def test_trained_models_of_wheels_are_imported(name: str) -> None:
     assert program_of(imported).lines <= lines
 
 
-def test_choices_and_padding_come_back(tmp_path: Path) -> None:
+def test_padding_masks_and_top_k_survive_import(tmp_path: Path) -> None:
     graph = archir.loads("""
         net n {
             input ids: i64[6]
@@ -54,7 +54,7 @@ def test_choices_and_padding_come_back(tmp_path: Path) -> None:
     assert archir.canonical_hash(imported.graph) == archir.canonical_hash(graph)
 
 
-def test_small_probabilities_are_compared_with_larger_inputs(tmp_path: Path) -> None:
+def test_sigmoid_underflow_does_not_fail_comparison(tmp_path: Path) -> None:
     """onnxruntime gives 0 for the sigmoid of -20, and torch 2e-9: neither is wrong, and nothing is told by it."""
     nodes = [node("Add", "x b", "s"), node("Sigmoid", "s", "y")]
     path = file(tmp_path / "m.onnx", nodes, {"b": np.full(4, -20, np.float32)}, shape=("N", 4))

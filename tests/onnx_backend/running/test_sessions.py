@@ -1,4 +1,4 @@
-"""Sessions on devices, some of them made up, and what is said of those that are not to be had."""
+"""onnxruntime sessions on devices, some of them faked, and errors for unavailable ones."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> type[Pretended]:
     return Here
 
 
-def test_nodes_that_compute_sizes_may_be_on_the_processor(gpu: type[Pretended], tmp_path: Path) -> None:
+def test_cuda_session_allows_shape_nodes_on_cpu(gpu: type[Pretended], tmp_path: Path) -> None:
     model = exported(CLASS_TOKEN, tmp_path / "tokens.onnx")
     graph = onnx.load(model).graph
     gpu.stay = frozenset(shape_nodes(graph))
@@ -76,7 +76,7 @@ def test_nodes_that_compute_sizes_may_be_on_the_processor(gpu: type[Pretended], 
     assert gpu.made["options"].get_session_config_entry("session.record_ep_graph_assignment_info") == "1"
 
 
-def test_others_may_not(gpu: type[Pretended], tmp_path: Path) -> None:
+def test_cuda_session_rejects_other_nodes_on_cpu(gpu: type[Pretended], tmp_path: Path) -> None:
     model = exported(CLASS_TOKEN, tmp_path / "tokens.onnx")
     gpu.stay = frozenset({next(node.name for node in onnx.load(model).graph.node if node.op_type == "Conv")})
     with pytest.raises(
@@ -107,14 +107,14 @@ def test_a_model_without_kernels_names_the_operator(
         session(model, (CUDA,))
 
 
-def test_concatenations_of_tensors_are_no_sizes(tmp_path: Path) -> None:
+def test_tensor_concat_is_no_shape_node(tmp_path: Path) -> None:
     graph = onnx.load(exported(CLASS_TOKEN, tmp_path / "tokens.onnx")).graph
     tensors = [node.name for node in graph.node if node.op_type == "Concat" and node.name not in shape_nodes(graph)]
     assert len(tensors) == 1
     assert not {"Expand", "Reshape"} & {node.op_type for node in graph.node if node.name in shape_nodes(graph)}
 
 
-def test_an_older_onnxruntime_refuses_all_that_is_on_the_processor(
+def test_older_onnxruntime_disables_all_cpu_fallback(
     gpu: type[Pretended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = exported(CONV, tmp_path / "net.onnx")
@@ -147,7 +147,7 @@ def test_libraries_that_pip_installed_are_loaded_for_gpus_alone(
         sessions._preload.cache_clear()
 
 
-def test_a_device_that_refuses_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_export_reports_device_that_cannot_run_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def refusing(model: Any, providers: Sequence[str] = (), threads: int = 0) -> Any:
         if providers == (CUDA,):
             raise fail("A0914", "onnxruntime cannot run the model: no memory")
@@ -184,7 +184,7 @@ def test_bfloat16_names_the_opset_that_it_needs(text: str, opset: int, tmp_path:
     exported(text, tmp_path / "net.onnx", precision="bfloat16", opset=22)
 
 
-def test_exports_say_nothing_of_providers_that_nobody_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_ignores_unrequested_providers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """onnxruntime without a GPU is built for Azure, which has kernels for no model of archir's."""
     monkeypatch.setattr(
         onnxruntime, "get_available_providers", lambda: ["AzureExecutionProvider", "CPUExecutionProvider"]

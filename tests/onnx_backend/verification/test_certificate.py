@@ -1,4 +1,4 @@
-"""Certificates: any byte that changes is noticed, and data beside a model is looked at before anything reads it."""
+"""Certificates detect any changed byte, and external data is checked before it is read."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def code_of(call: Callable[[], Any]) -> str:
     return caught.value.diagnostics[0].code
 
 
-def test_a_model_without_a_certificate_is_not_beside_another_ones(model: Path) -> None:
+def test_failed_export_keeps_old_model_and_certificate(model: Path) -> None:
     space = archir.loads(NET)
     graph = space.specialize(space.sample(1))
     model.with_name(f"{model.name}.int8.json").write_text("{}")
@@ -84,7 +84,7 @@ def test_a_model_without_a_certificate_is_not_beside_another_ones(model: Path) -
     assert [file.name for file in model.parent.iterdir() if file.is_file()] == [model.name]
 
 
-def test_what_was_not_changed_is_as_certified(model: Path, apart: Path) -> None:
+def test_unchanged_model_passes_verification(model: Path, apart: Path) -> None:
     for path in (model, apart):
         found = ONNX.verify(path)
         assert found.differences["CPUExecutionProvider"] <= 1e-5
@@ -101,7 +101,7 @@ def flips(path: Path, count: int) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("count", with_soak([60, 400], [60]))
 @pytest.mark.parametrize("name", ["net.onnx", "net.onnx.data", "net.onnx.json"])
-def test_every_byte_counts(apart: Path, name: str, count: int) -> None:
+def test_any_flipped_bit_is_detected(apart: Path, name: str, count: int) -> None:
     """A flipped bit anywhere in the model, its weights or its certificate; all bytes of small files."""
     path = apart.with_name(name)
     whole = path.read_bytes()
@@ -114,7 +114,7 @@ def test_every_byte_counts(apart: Path, name: str, count: int) -> None:
     ONNX.verify(apart)
 
 
-def test_files_that_are_missing_or_cut(apart: Path) -> None:
+def test_missing_or_truncated_files_are_detected(apart: Path) -> None:
     data, certificate = apart.with_name("net.onnx.data"), certificate_path(apart)
     whole = data.read_bytes()
     data.write_bytes(whole[:-1])
@@ -127,7 +127,7 @@ def test_files_that_are_missing_or_cut(apart: Path) -> None:
     assert code_of(lambda: ONNX.verify(apart)) == "A0917"
 
 
-def test_a_renamed_model_is_not_the_one_beside_it(model: Path) -> None:
+def test_rejects_certificate_of_another_file_name(model: Path) -> None:
     other = model.with_name("other.onnx")
     other.write_bytes(model.read_bytes())
     certificate_path(other).write_bytes(certificate_path(model).read_bytes())
@@ -135,7 +135,7 @@ def test_a_renamed_model_is_not_the_one_beside_it(model: Path) -> None:
         ONNX.verify(other)
 
 
-def test_a_model_that_computes_something_else(model: Path) -> None:
+def test_detects_model_with_other_outputs_than_certified(model: Path) -> None:
     """Even with a certificate that knows its files."""
     content = json.loads(certificate_path(model).read_text())
     content.pop("sha256")
@@ -152,7 +152,7 @@ def sealed(path: Path, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize("numbers", [[float("nan")] * 3, [float("inf")] * 3, [1.0], []])
-def test_numbers_that_are_none(model: Path, numbers: list[float]) -> None:
+def test_rejects_invalid_numbers_in_certificate(model: Path, numbers: list[float]) -> None:
     sealed(model, computed={"tolerance": 1e-4, "sizes": {}, "outputs": {"logits": numbers}})
     assert code_of(lambda: ONNX.verify(model)) in ("A0917", "A0918")
 
@@ -181,7 +181,7 @@ def test_numbers_that_are_none(model: Path, numbers: list[float]) -> None:
         {"versions": {"archir": 1}},
     ],
 )  # fmt: skip
-def test_certificates_that_anybody_sealed(model: Path, changes: dict[str, Any]) -> None:
+def test_rejects_malformed_certificate_with_valid_seal(model: Path, changes: dict[str, Any]) -> None:
     sealed(model, **changes)
     assert code_of(lambda: ONNX.verify(model)) == "A0917"
 
@@ -230,11 +230,11 @@ def hostile(path: Path, **entries: str | None) -> Path:
     ],
     ids=str,
 )
-def test_data_that_is_not_where_it_may_be(apart: Path, entries: dict[str, str | None]) -> None:
+def test_rejects_external_data_at_forbidden_location(apart: Path, entries: dict[str, str | None]) -> None:
     assert code_of(lambda: external.load_model(hostile(apart, **entries))) == "A0916"
 
 
-def test_data_that_readers_may_understand_otherwise(apart: Path) -> None:
+def test_rejects_ambiguous_external_data_entries(apart: Path) -> None:
     """An entry twice, and sizes whose product is right."""
     whole = onnx.load(apart, load_external_data=False)
     for change in (lambda tensor: tensor.external_data.add(key="location", value="net.onnx.data"),
@@ -247,7 +247,7 @@ def test_data_that_readers_may_understand_otherwise(apart: Path) -> None:
 
 
 @pytest.mark.parametrize("attribute", ["value", "sparse_value"])
-def test_data_of_functions_is_looked_at(attribute: str, model: Path) -> None:
+def test_rejects_external_data_inside_functions(attribute: str, model: Path) -> None:
     proto = onnx.load(model)
     function = proto.functions.add(name="hidden", domain="q", output=["y"])
     node = function.node.add(op_type="Constant", output=["y"])
@@ -268,7 +268,7 @@ def test_links_are_refused(apart: Path, link: Callable[[Path, Path], None]) -> N
 
 
 @pytest.mark.parametrize("text", [b"relu_0", b"reviewed"])
-def test_texts_that_are_no_text_are_refused(text: bytes, tmp_path: Path) -> None:
+def test_rejects_invalid_utf8_strings_in_model(text: bytes, tmp_path: Path) -> None:
     node = onnx.helper.make_node("Relu", ["x"], ["y"], name="relu_0")
     ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"]
     model = onnx.helper.make_model(onnx.helper.make_graph([node], "g", ends[:1], ends[1:]))
@@ -281,7 +281,7 @@ def test_texts_that_are_no_text_are_refused(text: bytes, tmp_path: Path) -> None
     assert "not UTF-8" in CliRunner().invoke(main, ["show", str(path)]).stderr
 
 
-def test_what_is_no_model(tmp_path: Path) -> None:
+def test_rejects_missing_empty_or_random_model_file(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     assert code_of(lambda: external.load_model(path)) == "A0916"
     assert code_of(lambda: ONNX.verify(path)) == "A0916"
@@ -291,7 +291,7 @@ def test_what_is_no_model(tmp_path: Path) -> None:
     assert code_of(lambda: external.load_model(path)) == "A0916"
 
 
-def test_on_the_command_line(model: Path) -> None:
+def test_verify_command_accepts_model_and_detects_change(model: Path) -> None:
     found = CliRunner().invoke(main, ["verify", str(model)])
     assert found.exit_code == 0, found.output
     assert "as certified" in found.output
@@ -303,7 +303,7 @@ def test_on_the_command_line(model: Path) -> None:
     assert "A0918" in refused.stderr
 
 
-def test_where_a_model_comes_from(model: Path, tmp_path: Path) -> None:
+def test_show_command_prints_model_origin(model: Path, tmp_path: Path) -> None:
     shown = CliRunner().invoke(main, ["show", str(model)]).output
     assert "inputs: x float[batch, 2, 5, 5]" in shown
     assert "net: small" in shown

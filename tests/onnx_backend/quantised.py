@@ -32,7 +32,7 @@ def assert_quantises(graph: Graph, folder: Path, mode: Mode = "auto") -> Quantis
     archir.export(graph, folder / "float.onnx", module)
     ((name, number),) = graph.inputs.items()
     size = infer(graph)[number].shape
-    quantised = ONNX.quantize(folder / "float.onnx", folder / "int8.onnx", noise(name, size), mode=mode)
+    quantised = ONNX.quantize(folder / "float.onnx", folder / "int8.onnx", noise(name, size), mode=mode, seconds=0)
     assert ONNX.verify(folder / "int8.onnx").differences["CPUExecutionProvider"] <= 1e-6
     fresh = noise(name, size, 4, 1).training
     float_outputs, int8_outputs = (ONNX.run(folder / file, fresh) for file in ("float.onnx", "int8.onnx"))

@@ -172,7 +172,7 @@ def assert_quantises(model: Path, max_loss: float) -> float:
     How much of the size it makes.
     """
     output = model.with_name("int8.onnx")
-    arguments = ["quantize", str(model), "-o", str(output), "--max-loss", str(max_loss), "--json"]
+    arguments = ["quantize", str(model), "-o", str(output), "--max-loss", str(max_loss), "--json", "--seconds", "0"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)

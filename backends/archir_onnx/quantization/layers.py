@@ -104,14 +104,15 @@ def layers(model: onnx.ModelProto) -> list[Layer]:
     return layer_list
 
 
-def select_mode(all_layers: Sequence[Layer]) -> ResolvedMode:
-    """Return the quantisation mode for `auto`: `dynamic` for transformers, else `static`.
+def candidate_modes(all_layers: Sequence[Layer]) -> tuple[ResolvedMode, ...]:
+    """Return the quantisation modes that `auto` tries: both for transformers, else `static`.
 
     Dynamic quantisation would leave convolutions in float. A network counts as a transformer if at most
     MAX_CONVOLUTION_SHARE of its weights are in convolutions.
     """
     spatial = sum(layer.weights for layer in all_layers if layer.operator in CONVOLUTIONS)
-    return "static" if spatial > MAX_CONVOLUTION_SHARE * sum(layer.weights for layer in all_layers) else "dynamic"
+    is_transformer = spatial <= MAX_CONVOLUTION_SHARE * sum(layer.weights for layer in all_layers)
+    return ("dynamic", "static") if is_transformer else ("static",)
 
 
 def excluded_layers(all_layers: Sequence[Layer], mode: ResolvedMode, patterns: Sequence[str]) -> dict[str, str]:

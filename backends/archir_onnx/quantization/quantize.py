@@ -13,7 +13,7 @@ from typing import Any, Literal
 import onnx
 
 from archir.backends.samples import Arrays, Evaluator, Samples
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import ArchError, fail
 from archir.search.fronts import is_fraction
 from archir.utils.files import staged_output
 from archir_onnx.files import external
@@ -24,6 +24,7 @@ from archir_onnx.quantization.compact import compact
 from archir_onnx.quantization.layers import ResolvedMode
 from archir_onnx.quantization.quantizer import Quantizer
 from archir_onnx.quantization.sensitivity import decibels, layer_errors, single_layer_errors, smallest_float_set
+from archir_onnx.quantization.speed import Speedup, compare_speed
 from archir_onnx.running.sessions import CPU, session
 from archir_onnx.verification.certificate import certify
 from archir_onnx.verification.sandbox import require_bounded, run_sandboxed
@@ -86,6 +87,8 @@ class Quantised:
     chosen: int
     rounds: int
     layers: tuple[Row, ...]
+    speed: Speedup | None = None
+    """Speed on this machine; None if it was not measured."""
     files: tuple[Path, ...] = ()
 
     @property
@@ -100,14 +103,23 @@ class Quantised:
 
 
 def quantize(
-    path: Path, output: Path, samples: Samples, *, mode: Mode = "auto", keep: Sequence[str] = (), max_loss: float = 1.0
+    path: Path,
+    output: Path,
+    samples: Samples,
+    *,
+    mode: Mode = "auto",
+    keep: Sequence[str] = (),
+    max_loss: float = 1.0,
+    seconds: float = 2.0,
 ) -> Quantised:
     """Write an int8 version of a model, its certificate and the report `NAME.onnx.int8.json`; return the report.
 
     Layers whose names match a pattern in `keep` stay in float. If the objective's criterion would lose more than
     `max_loss` (points for a fraction, otherwise percent), the most sensitive other layers also stay in float, as many
-    as needed. Raises ArchError: A0914 to A0916 and A2801 (the model is invalid or cannot be run), A2802 (nothing to
-    quantise), A2803 (the loss is too large), A2804 (a pattern in `keep` matches no layer).
+    as needed. The int8 and the float model are measured for `seconds` each, in turns; with 0, they are not measured.
+    The mode `auto` keeps the fastest of the modes that are within `max_loss`. Raises ArchError: A0914 to A0916 and
+    A2801 (the model is invalid or cannot be run), A2802 (nothing to quantise), A2803 (the loss is too large), A2804 (a
+    pattern in `keep` matches no layer).
     """
     model = external.load_model(path)
     size = sum(file.stat().st_size for file in external.model_files(model, path))
@@ -120,11 +132,52 @@ def quantize(
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
     if opset < MIN_OPSET:
         raise fail("A2801", f"the model has opset {opset}; per-channel scales need opset {MIN_OPSET} or later")
-    model_interface = ModelInterface.of(model)
     lay.assign_names(model)
-    layer_list = lay.layers(model)
-    resolved_mode = lay.select_mode(layer_list) if mode == "auto" else mode
-    reasons = lay.excluded_layers(layer_list, resolved_mode, keep)
+    modes = lay.candidate_modes(lay.layers(model)) if mode == "auto" else (mode,)
+    if not seconds:
+        modes = modes[:1]
+    versions: list[tuple[Quantised, onnx.ModelProto]] = []
+    errors: list[ArchError] = []
+    for candidate in modes:
+        try:
+            versions.append(_quantize_in(candidate, model, path, size, samples, keep, max_loss))
+        except ArchError as error:
+            errors.append(error)
+    if not versions:
+        raise errors[0]
+    report, int8_model = _fastest(path, versions, seconds)
+    return _write_results(report, model, int8_model, output)
+
+
+def _fastest(
+    path: Path, versions: Sequence[tuple[Quantised, onnx.ModelProto]], seconds: float
+) -> tuple[Quantised, onnx.ModelProto]:
+    """Return the fastest int8 version of a model with its report, to which the measured speed is added."""
+    if not seconds:
+        return versions[0]
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / f"{report.mode}.onnx" for report, _ in versions]
+        for file, (_, int8_model) in zip(files, versions, strict=True):
+            onnx.save(int8_model, file)
+        speeds = compare_speed(path, files, seconds)
+    if speeds is None:
+        return versions[0]
+    speed, (report, int8_model) = min(zip(speeds, versions, strict=True), key=lambda pair: pair[0].after)
+    return replace(report, speed=speed), int8_model
+
+
+def _quantize_in(
+    mode: ResolvedMode,
+    model: onnx.ModelProto,
+    path: Path,
+    size: int,
+    samples: Samples,
+    keep: Sequence[str],
+    max_loss: float,
+) -> tuple[Quantised, onnx.ModelProto]:
+    """Quantise a model in one mode; return the report and the int8 model. Raises ArchError (A2801 to A2804)."""
+    model_interface, layer_list = ModelInterface.of(model), lay.layers(model)
+    reasons = lay.excluded_layers(layer_list, mode, keep)
     names = [layer.name for layer in layer_list if layer.name not in reasons]
     if not names:
         raise fail("A2802", f"all {len(layer_list)} layers stay in float: {', '.join(sorted({*reasons.values()}))}")
@@ -132,9 +185,7 @@ def quantize(
     first_half, second_half = (None, None) if evaluator is None else evaluator.halves()
     with tempfile.TemporaryDirectory() as folder:
         calibration = (dict(arrays) for arrays, _ in batches(model_interface, samples.training, samples))
-        search = _FloatLayerSearch(
-            Quantizer(model, resolved_mode, calibration, Path(folder)), names, model_interface, samples
-        )
+        search = _FloatLayerSearch(Quantizer(model, mode, calibration, Path(folder)), names, model_interface, samples)
         costs = {} if first_half is None else search.select_float_layers(model, path, first_half, max_loss)
         reasons |= dict.fromkeys(search.in_float, "costs too much")
         int8_model = search.quantize_except(search.in_float)
@@ -149,12 +200,12 @@ def quantize(
         {} if reporting is None else search.measure(reporting, candidate) for candidate in (path, int8_model)
     )
     report = Quantised(
-        resolved_mode, size, 0, before, after, None if reporting is None else reporting.criterion,
+        mode, size, 0, before, after, None if reporting is None else reporting.criterion,
         0.0 if reporting is None else _criterion_loss(reporting, before, after),
         len(samples), 0 if reporting is None else len(reporting),
         len(first_half) if first_half is not None and search.in_float else 0, search.rounds, rows,
     )  # fmt: skip
-    return _write_results(report, model, compact(int8_model), output)
+    return report, compact(int8_model)
 
 
 def _fix_weights(model: onnx.ModelProto) -> None:

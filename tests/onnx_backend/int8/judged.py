@@ -31,7 +31,7 @@ def accuracy(path: Path, samples: Samples, evaluator: Evaluator | None = None) -
 
 def command(*arguments: Any) -> dict[str, Any]:
     """Return the output of `archir quantize ... --json`."""
-    result = CliRunner().invoke(main, ["quantize", *map(str, arguments), "--json"])
+    result = CliRunner().invoke(main, ["quantize", *map(str, arguments), "--json", "--seconds", "0"])
     assert result.exit_code == 0, result.output
     output: dict[str, Any] = json.loads(result.stdout)
     return output

@@ -79,7 +79,7 @@ def test_compact_keeps_results_of_layers_sharing_weights(trained: Path, tmp_path
 
 
 def test_weights_have_seven_bits_so_that_no_cpu_saturates(trained: Path, tmp_path: Path) -> None:
-    archir.quantize(trained, tmp_path / "int8.onnx")
+    archir.quantize(trained, tmp_path / "int8.onnx", seconds=0)
     model = onnx.load(tmp_path / "int8.onnx")
     weights = [numpy_helper.to_array(one) for one in model.graph.initializer if one.data_type == onnx.TensorProto.INT8]
     largest = [int(np.abs(array.astype(int)).max()) for array in weights if array.ndim > 1]

@@ -55,7 +55,7 @@ def test_quantized_network_keeps_accuracy_and_is_small(trained: Path, tmp_path: 
 
 
 def test_reported_accuracy_equals_accuracy_of_file(trained: Path, tmp_path: Path) -> None:
-    made = archir.quantize(trained, tmp_path / "int8.onnx")
+    made = archir.quantize(trained, tmp_path / "int8.onnx", seconds=0)
     images, labels = load_digits_held_out()
     for path, wanted in ((trained, made.before), (tmp_path / "int8.onnx", made.after)):
         right = ONNX.run(path, {"image": images})["logits"].argmax(1) == labels
@@ -73,7 +73,7 @@ def load_digits_held_out() -> tuple[NDArray[Any], NDArray[Any]]:
 @pytest.mark.usefixtures("isolated")
 def test_certificate_covers_int8_model(trained: Path, tmp_path: Path) -> None:
     path = tmp_path / "int8.onnx"
-    archir.quantize(trained, path)
+    archir.quantize(trained, path, seconds=0)
     assert ONNX.verify(path).differences["CPUExecutionProvider"] <= 1e-6
     whole = path.read_bytes()
     model = onnx.load_from_string(whole)
@@ -129,7 +129,7 @@ def test_fixed_batch_model_is_quantized_with_padded_batches(trained: Path, tmp_p
     for one in (*model.graph.input, *model.graph.output):
         one.type.tensor_type.shape.dim[0].dim_value = 7
     onnx.save(model, tmp_path / "seven.onnx")
-    made = archir.quantize(tmp_path / "seven.onnx", tmp_path / "int8.onnx", calibration=10)
+    made = archir.quantize(tmp_path / "seven.onnx", tmp_path / "int8.onnx", calibration=10, seconds=0)
     assert made.before["accuracy"] == accuracy(trained, digits)
 
 

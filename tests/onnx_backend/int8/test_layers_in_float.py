@@ -60,7 +60,7 @@ def test_layer_damaged_by_int8_stays_in_float(mode: str, flat: Path, tmp_path: P
         assert facts[when]["accuracy"] == accuracy(tmp_path / file, digits, digits.evaluator.halves()[1])
     alone = {row["name"]: row["alone"] for row in facts["layers"]}
     assert alone["linear/Gemm"] > 5 * max(alone["linear_2/Gemm"], alone["linear_3/Gemm"])
-    lost = ONNX.quantize(tmp_path / "net.onnx", tmp_path / "lost.onnx", digits, mode=mode, max_loss=100)
+    lost = ONNX.quantize(tmp_path / "net.onnx", tmp_path / "lost.onnx", digits, mode=mode, max_loss=100, seconds=0)
     assert lost.loss > 10
 
 
@@ -68,7 +68,9 @@ def test_unreachable_accuracy_raises_and_writes_nothing(flat: Path, tmp_path: Pa
     spoiled(flat, tmp_path / "net.onnx", digits, "linear/Gemm")
     keep = ["linear_2*", "linear_3*"]
     output = tmp_path / "int8.onnx"
-    assert code_of(lambda: archir.quantize(tmp_path / "net.onnx", output, mode="static", keep=keep)) == "A2803"
+    assert (
+        code_of(lambda: archir.quantize(tmp_path / "net.onnx", output, mode="static", keep=keep, seconds=0)) == "A2803"
+    )
     assert not output.exists()
 
 
@@ -136,12 +138,12 @@ def test_a_model_of_texts_is_judged_token_by_token(tmp_path: Path) -> None:
     module, result = archir.train(graph, data=data, settings={"epochs": 4, "objective": {"kind": "next_token"}})
     archir.export(graph, tmp_path / "net.onnx", module)
     said = CliRunner().invoke(main, [
-        "quantize", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "int8.onnx"), "--data", data, "--objective",
-        "next_token", "--max-loss", "50",
+        "quantize", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "int8.onnx"), "--seconds", "0", "--data", data,
+        "--objective", "next_token", "--max-loss", "50",
     ])  # fmt: skip
     assert said.exit_code == 0, said.output
     assert f"held-out perplexity {result.measures['perplexity']:.4g} -> " in said.stdout
     wrong = code_of(lambda: archir.quantize(
-        tmp_path / "net.onnx", tmp_path / "x.onnx", data=data, objective={"kind": "multilabel"}
+        tmp_path / "net.onnx", tmp_path / "x.onnx", data=data, objective={"kind": "multilabel"}, seconds=0
     ))  # fmt: skip
     assert wrong in ("A1903", "A1116")

@@ -22,7 +22,7 @@ from tests.onnx_backend.quantised import ERROR, noise
 
 def quantises(path: Path, mode: Mode, name: str = "image") -> None:
     """A model of images [1, 8, 8] in int8 is certified, and not far from what it was."""
-    made = ONNX.quantize(path, path.with_name("int8.onnx"), noise(name, (1, 8, 8)), mode=mode)
+    made = ONNX.quantize(path, path.with_name("int8.onnx"), noise(name, (1, 8, 8)), mode=mode, seconds=0)
     assert not made.in_float
     assert ONNX.verify(path.with_name("int8.onnx")).differences["CPUExecutionProvider"] <= 1e-6
     fresh = noise(name, (1, 8, 8), 4, 1).training

@@ -26,7 +26,7 @@ def test_rejects_models_that_cannot_be_quantized(trained: Path, tmp_path: Path, 
     output = tmp_path / "int8.onnx"
 
     def code(model: Path, **options: Any) -> str:
-        return code_of(lambda: archir.quantize(model, output, **options))
+        return code_of(lambda: archir.quantize(model, output, **{"seconds": 0, **options}))
 
     (tmp_path / "text.onnx").write_text("no model")
     assert code(tmp_path / "text.onnx") == "A0916"
@@ -40,16 +40,16 @@ def test_rejects_models_that_cannot_be_quantized(trained: Path, tmp_path: Path, 
     assert code(loose) == "A2801"
     old = changed(trained, tmp_path / "old.onnx", lambda model: setattr(model.opset_import[0], "version", 12))
     assert code(old) == "A2801"
-    archir.quantize(trained, tmp_path / "once.onnx")
+    archir.quantize(trained, tmp_path / "once.onnx", seconds=0)
     assert code(tmp_path / "once.onnx") == "A2802"
     whole = trained.read_bytes()
     with pytest.raises(ArchError, match=r"A0809.*it is the model that is read"):
-        archir.quantize(trained, trained.parent / "." / trained.name)
+        archir.quantize(trained, trained.parent / "." / trained.name, seconds=0)
     assert trained.read_bytes() == whole
     assert code(trained, keep=["*"]) == "A2802"
     assert code(trained, keep=["steam*"]) == "A2804"
     with pytest.raises(ArchError, match=r"hint: layers are called `"):
-        archir.quantize(trained, tmp_path / "int8.onnx", keep=["qqq"])
+        archir.quantize(trained, tmp_path / "int8.onnx", keep=["qqq"], seconds=0)
     assert code(trained, data="images:nowhere") == "A1101"
     labels = np.repeat(np.arange(11), 4)
     np.savez(tmp_path / "eleven.npz", images=np.zeros((44, 8, 8), np.uint8), labels=labels)
@@ -60,7 +60,7 @@ def test_rejects_models_that_cannot_be_quantized(trained: Path, tmp_path: Path, 
 def test_rejects_image_input_with_five_channels(tmp_path: Path) -> None:
     graph = archir.loads(NET.replace("f32[1,", "f32[5,")).graph
     archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph).eval())
-    assert code_of(lambda: archir.quantize(tmp_path / "net.onnx", tmp_path / "int8.onnx")) == "A1103"
+    assert code_of(lambda: archir.quantize(tmp_path / "net.onnx", tmp_path / "int8.onnx", seconds=0)) == "A1103"
 
 
 @pytest.mark.usefixtures("isolated")
@@ -75,7 +75,7 @@ def test_damaged_models_are_quantized_or_rejected(part: int, trained: Path, tmp_
         content[rng.integers(0, 3500 if rng.random() < 0.8 else len(content))] ^= 1 << int(rng.integers(0, 8))
         (tmp_path / "damaged.onnx").write_bytes(content)
         try:
-            ONNX.quantize(tmp_path / "damaged.onnx", tmp_path / "int8.onnx", few)
+            ONNX.quantize(tmp_path / "damaged.onnx", tmp_path / "int8.onnx", few, seconds=0)
         except ArchError as error:
             codes.add(error.diagnostics[0].code)
     assert {"A0915", "A0916"} <= codes <= {"A0914", "A0915", "A0916", "A2801", "A2802"}
@@ -95,10 +95,10 @@ def test_failed_quantization_keeps_existing_file(
         patch.setattr(
             sys.modules["archir_onnx.quantization.quantize"], "certify", refused
         )  # the package has its function
-        assert code_of(lambda: ONNX.quantize(path, path, digits)) == "A0914"
+        assert code_of(lambda: ONNX.quantize(path, path, digits, seconds=0)) == "A0914"
     assert [file.name for file in tmp_path.iterdir()] == ["net.onnx"]
     assert path.read_bytes() == trained.read_bytes()
-    made = ONNX.quantize(path, path, digits)
+    made = ONNX.quantize(path, path, digits, seconds=0)
     assert {file.name for file in made.files} == {file.name for file in tmp_path.iterdir()}
     assert path.stat().st_size == made.bytes_after < made.bytes_before
     assert path.stat().st_mode & 0o777 == 0o644
@@ -112,7 +112,7 @@ def test_quantize_leaves_no_temporary_files_or_log_handlers(
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     before = [*logging.root.handlers], logging.root.manager.disable
-    made = archir.quantize(trained, tmp_path / "out" / "int8.onnx")
+    made = archir.quantize(trained, tmp_path / "out" / "int8.onnx", seconds=0)
     assert ([*logging.root.handlers], logging.root.manager.disable) == before
     assert sorted((tmp_path / "out").iterdir()) == sorted(made.files)
     assert not [*(tmp_path / "temporary").iterdir()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import isclose, pi, sqrt
 from typing import Any
 
@@ -101,11 +101,7 @@ def _exact_gelu(node: fx.Node) -> Match | None:
 
 def _match_normalization(node: Any) -> tuple[Any, float] | None:
     """Match x / sqrt(mean(x^2) + eps) over the last axis; returns x and eps."""
-    for x, rate in operands_of(node, "mul"):
-        if name_of(rate) == "rsqrt" or (name_of(rate) == "pow" and _is_number(rate.args[1], -0.5)):
-            inner = skip_passthrough(rate.args[0])
-        else:
-            continue
+    for x, inner in _divisions_by_root(node):
         for mean, eps in operands_of(inner, "add"):
             if name_of(mean) != "mean" or not isinstance(eps, int | float) or len(mean.args) < 3:
                 continue
@@ -118,6 +114,17 @@ def _match_normalization(node: Any) -> tuple[Any, float] | None:
             if last and mean.args[2] and squared:
                 return x, float(eps)
     return None
+
+
+def _divisions_by_root(node: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield x and y if a node computes x / sqrt(y), in any form."""
+    for x, rate in operands_of(node, "mul"):
+        if name_of(rate) == "rsqrt" or (name_of(rate) == "pow" and _is_number(rate.args[1], -0.5)):
+            yield x, skip_passthrough(rate.args[0])
+    if name_of(node) == "div":
+        x, root = (skip_passthrough(operand) for operand in node.args[:2])
+        if name_of(root) == "sqrt":
+            yield x, skip_passthrough(root.args[0])
 
 
 def _rms_norm(node: fx.Node) -> Match | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,21 @@ STUDIES = sorted(path for path in EXAMPLES.glob("*/*.toml") if "\nrecipe = " in 
 
 
 @pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A source of 400 images of noise in ten classes."""
-    path = tmp_path_factory.mktemp("images") / "noise.npz"
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with 400 images of noise in ten classes, and 400 in a hundred classes."""
+    folder = tmp_path_factory.mktemp("images")
     pixels = np.random.default_rng(0).integers(0, 256, (400, 32, 32, 3), dtype=np.uint8)
-    np.savez(path, images=pixels, labels=np.arange(400) % 10)
-    return f"npz:{path}"
+    for classes in (10, 100):
+        np.savez(folder / f"{classes}.npz", images=pixels, labels=np.arange(400) % classes)
+    return folder
+
+
+def sources(path: Path, folder: Path) -> list[str]:
+    """Options that replace the data of a recipe by noise: of ten classes, or of a hundred for phases with their own."""
+    recipe = tomllib.loads((path.parent / tomllib.loads(path.read_text("utf-8"))["recipe"]).read_text("utf-8"))
+    own = [phase["name"] for phase in recipe["phase"] if "source" in phase.get("data", {})]
+    settings = [f"{name}.data.source=npz:{folder}/100.npz" for name in own]
+    return ["--data", f"npz:{folder}/10.npz", *(part for setting in settings for part in ("--set", setting))]
 
 
 def name_of(path: Path) -> str:
@@ -28,16 +38,16 @@ def name_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=name_of)
-def test_every_arm_of_an_example_study_is_valid(path: Path, images: str) -> None:
-    result = CliRunner().invoke(main, ["study", str(path), "--data", images, "--check"])
+def test_every_arm_of_an_example_study_is_valid(path: Path, folder: Path) -> None:
+    result = CliRunner().invoke(main, ["study", str(path), *sources(path, folder), "--check"])
     assert result.exit_code == 0, result.output
     assert "is valid" in result.output
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("path", STUDIES, ids=name_of)
-def test_every_arm_of_an_example_study_trains(path: Path, images: str, tmp_path: Path) -> None:
-    options = ["--data", images, "--smoke", "--set", "data.limit=64", "-o", str(tmp_path / "study")]
+def test_every_arm_of_an_example_study_trains(path: Path, folder: Path, tmp_path: Path) -> None:
+    options = [*sources(path, folder), "--smoke", "--set", "data.limit=64", "-o", str(tmp_path / "study")]
     result = CliRunner().invoke(main, ["study", str(path), *options])
     assert result.exit_code == 0, result.output
     assert (tmp_path / "study" / "results.csv").exists()

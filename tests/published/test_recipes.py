@@ -143,7 +143,22 @@ def test_recipe_image_and_iteration_counts_match_papers() -> None:
     supernet, finetune = small["supernet"].training, small["finetune"].training
     assert supernet.epochs * ceil((CARS - 500) / supernet.batch) == 60_000
     assert abs(finetune.epochs * ceil(CARS / finetune.batch) - 1_000) <= 64 / 2
+    text = (EXAMPLES / "trionet" / "small.toml").read_text("utf-8").replace("\n#", "")
+    for name, (images, epochs, weights, classes) in SMALL_SETS.items():
+        assert (
+            f"{name}, of {images:,}{' images' * (name == 'FGVC Aircraft')}, {epochs}, {weights} and {classes}" in text
+        )
+        assert images - round(weights * images) == 500
+        assert abs(epochs * ceil((images - 500) / supernet.batch) - 60_000) < 30
 
+
+SMALL_SETS = {
+    "FGVC Aircraft": (6_667, 2400, 0.925004, 100),
+    "CUB": (5_994, 2727, 0.916583, 200),
+    "Caltech-101": (3_030, 6000, 0.834983, 101),
+    "Flowers-102": (2_040, 8571, 0.754902, 102),
+}
+"""Training images of small data sets, epochs of the supernet, fraction of images to train it on, and classes."""
 
 NUMBERS = {
     "autoformer/paper": (IMAGENET, 10_000),

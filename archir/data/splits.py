@@ -61,15 +61,26 @@ class Rows:
         return replace(kept, targets={name: np.searchsorted(numbers, array) for name, array in kept.targets.items()})
 
 
-def split_source(source: Any, inputs: Inputs, labelled: bool = True) -> tuple[Rows, Rows, tuple[str, ...]]:
+def split_source(
+    source: Any, inputs: Inputs, labelled: bool = True, by_class: bool = False
+) -> tuple[Rows, Rows, tuple[str, ...]]:
     """Return the training rows, held-out rows and class names of a source.
 
-    With `labelled=False`, integer targets are numbers and not labels, and there are no class names. Raises
-    ArchError (A11xx).
+    With `labelled=False`, integer targets are numbers and not labels, and there are no class names. With `by_class`,
+    the training rows are those of the first half of the classes, and the held-out rows those of the other classes.
+    Raises ArchError (A11xx).
     """
     data = read(source, inputs)
     data = data if labelled else replace(data, classes=())
     everything = Rows.of(data.train, data)
+    if by_class:
+        held_out = everything if data.held_out is None else Rows.of(data.held_out, data)
+        if len(data.classes) < 4:
+            text = f"a split by classes needs at least four, and {source_label(source)} has {len(data.classes)}"
+            raise fail("A1113", text)
+        half = len(data.classes) // 2
+        first = everything.chosen((everything.strata < half).nonzero()[0])
+        return first, held_out.chosen((held_out.strata >= half).nonzero()[0]), data.classes
     if data.held_out is None:
         first, second = (everything.chosen(rows) for rows in split_held_out(everything.strata, data.min_gap))
         return first, second, data.classes
@@ -78,15 +89,15 @@ def split_source(source: Any, inputs: Inputs, labelled: bool = True) -> tuple[Ro
 
 def selected(
     source: Any, inputs: Inputs, *, seed: int = 0, limit: int | None = None, classes: int | None = None,
-    labelled: bool = True,
+    labelled: bool = True, by_class: bool = False,
 ) -> tuple[Rows, Rows, tuple[str, ...]]:  # fmt: skip
     """Return training rows, held-out rows and class names of a source, after a seeded selection of classes and
     samples.
 
     `classes` is the number of classes to keep, `limit` the maximum number of samples per part; both are sampled
-    with the seed. `labelled`: see `split_source`. Raises ArchError (A11xx).
+    with the seed. `labelled`, `by_class`: see `split_source`. Raises ArchError (A11xx).
     """
-    train, test, names = split_source(source, inputs, labelled)
+    train, test, names = split_source(source, inputs, labelled, by_class)
     if classes is not None:
         if not names:
             raise fail("A1113", f"`classes` chooses among labels, and {source_label(source)} has none")

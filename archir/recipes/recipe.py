@@ -30,6 +30,11 @@ class DataSettings(Settings):
     """Maximum number of samples in the training part, and in the held-out part."""
     classes: int | None = Field(default=None, ge=2, le=MAX_COUNT)
     """Number of classes to keep; they are sampled with the seed."""
+    split: Literal["samples", "classes"] = "samples"
+    """What is held out: samples of every class, as the source says, or the samples of the second half of the classes.
+
+    With `classes`, training samples are those of the first half of the classes, and only `retrieval` can be measured.
+    """
     weights: float = Field(default=0.5, gt=0, lt=1)
     """Fraction of the training samples on which a search trains weights; the rest select architectures."""
     center_crop: float = Field(default=1.0, ge=0.1, le=1)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # most commands format metrics only
     from archir.search.candidate import Candidate, Scores
     from archir.search.objectives import Objective
 
-PERCENT = ("accuracy", "miou", "f1", "exact", "average_precision")
+PERCENT = ("accuracy", "miou", "f1", "exact", "average_precision", "recall")
 """Suffixes of the names of metrics that are fractions of 1."""
 _NO_MEASURES = {"epoch", "seconds", "finished", "trials", "failed", "entropy", "eigenvalue", "predictor_rank"}
 """Names of table columns that are not metrics of a network."""
@@ -24,7 +24,7 @@ _PREFIXES = ("validation_", "smallest_", "expected_", "predicted_")
 
 def is_fraction(name: str) -> bool:
     """Return True if a metric is a fraction of 1, to be shown as a percentage."""
-    return name.endswith(PERCENT)
+    return name.partition("_at_")[0].endswith(PERCENT)
 
 
 def format_metric(name: str, value: float, digits: int = 2) -> str:

@@ -22,7 +22,8 @@ from archir_torch.data.split import Data, Scale, Split
 
 def load(
     source: Any, size: InputSpec, *, seed: int = 0, limit: int | None = None, classes: int | None = None,
-    weights: float = 0.5, labelled: bool = True, resizing: Resizing | None = None, keep_files: bool = False,
+    weights: float = 0.5, labelled: bool = True, by_class: bool = False, resizing: Resizing | None = None,
+    keep_files: bool = False,
 ) -> Data:  # fmt: skip
     """Load a data source for the inputs of a net, or for a single image input of size [C, H, W].
 
@@ -33,12 +34,15 @@ def load(
 
     `classes` is the number of classes to sample; samples of other classes are left out. `limit` is the maximum number
     of samples in the training part and in the held-out part. `weights` is the fraction of the training part on which
-    a search trains network weights. The seed determines the selected classes and samples. Integer targets that look
-    like class labels are treated as numbers unless `labelled` is set. `resizing` is how images are resized to the net's
-    input; `keep_files` is set if random parts of training images are needed. Raises ArchError (A11xx).
+    a search trains network weights. The seed determines the selected classes and samples. With `by_class`, the first
+    half of the classes is the training part, and the other half is held out. Integer targets that look like class
+    labels are treated as numbers unless `labelled` is set. `resizing` is how images are resized to the net's input;
+    `keep_files` is set if random parts of training images are needed. Raises ArchError (A11xx).
     """
     specs = tuple(replace(spec, resizing=resizing or spec.resizing) for spec in as_inputs(size))
-    train, held_out, names = selected(source, specs, seed=seed, limit=limit, classes=classes, labelled=labelled)
+    train, held_out, names = selected(
+        source, specs, seed=seed, limit=limit, classes=classes, labelled=labelled, by_class=by_class
+    )
     inputs: list[dict[str, Pixels]] = [{}, {}]
     moments, scales = {}, {}
     for spec in specs:

@@ -74,6 +74,10 @@ class Classification(Supervised):
             raise target_error(
                 f"classes are integers from 0, and targets hold {int(labels.min())}", span, _NEGATIVE_HINT
             )
+        training, held_out = labels[: len(data.train)], labels[len(data.train) :]
+        if not torch.isin(held_out, training).any():
+            text = "no class of the held-out samples occurs in the training samples"
+            raise target_error(text, span, 'with `split = "classes"`, use the objective `retrieval`')
         count = max(int(labels.max()) + 1, len(data.classes))
         for name in self.reads(graph):
             (width,) = output_shape(graph, name, 1)

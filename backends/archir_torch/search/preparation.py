@@ -312,6 +312,7 @@ def load_images(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings,
         settings.limit,
         settings.classes,
         settings.weights,
+        settings.split,
         settings.resizing,
         keep_files := any((phase.augment or settings.augment).crop is not None for phase in recipe.phase),
         with_labels := has_labels(recipe, settings),
@@ -320,7 +321,8 @@ def load_images(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings,
         loaded.clear()
         loaded[key] = load(
             settings.source, input_specs, seed=recipe.seed, limit=settings.limit, classes=settings.classes,
-            weights=settings.weights, labelled=with_labels, resizing=settings.resizing, keep_files=keep_files,
+            weights=settings.weights, labelled=with_labels, by_class=settings.split == "classes",
+            resizing=settings.resizing, keep_files=keep_files,
         )  # fmt: skip
     return loaded
 

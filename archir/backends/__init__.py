@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
-from archir.diagnostics.errors import Diagnostic, fail
+from archir.diagnostics.errors import Diagnostic, Span, fail, join_names
 from archir.diagnostics.hints import suggest
 from archir.ir.graph import Graph
 from archir.ir.op import Composite, Op
@@ -47,13 +47,14 @@ class Backend(Protocol):
 def unlowered(
     graph: Graph, rules: Registry[type[Op], Any], backend: str, *, mixtures: bool = False, choices: bool = False
 ) -> list[Diagnostic]:
-    """Return a diagnostic for each node that a backend cannot lower.
+    """Return a diagnostic for each place in the source that a backend cannot lower.
 
     `rules` are the operations for which the backend has lowering rules, `backend` is its name in messages. Diagnostics
     report operations without a lowering rule (A0904) and choices (A0901). Relaxed choices are accepted if `mixtures` is
     set, and all choices are accepted if `choices` is set.
     """
-    problems = []
+    problems: list[Diagnostic] = []
+    open_paths: dict[Span, dict[str, None]] = {}
     for number in sorted(reachability_conditions(graph)):
         op, span = graph[number].op, graph[number].span
         if mixtures and isinstance(op, Mix):
@@ -62,11 +63,13 @@ def unlowered(
             continue
         open_ = set() if choices else op.choices | ({op.choice} if isinstance(op, Select) else set())
         if open_:
-            paths = ", ".join(f"`{path}`" for path in sorted(open_))
-            problems.append(Diagnostic("A0901", f"{paths} must be chosen before the network is lowered", span))
+            open_paths.setdefault(span, {}).update(dict.fromkeys(sorted(open_)))
         elif not isinstance(op, Input | Composite) and rules.find(type(op)) is None:
             problems.append(Diagnostic("A0904", f"the {backend} backend has no lowering of `{op.name}`", span))
-    return problems
+    return problems + [
+        Diagnostic("A0901", f"{join_names([*paths], 4)} must be chosen before the network is lowered", span)
+        for span, paths in open_paths.items()
+    ]
 
 
 def names() -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names
+from archir.diagnostics.errors import ArchError, Diagnostic, Span, fail, join_names
 from archir.diagnostics.hints import suggest
 from archir.diagrams.diagram import Choice
 from archir.passes.freeze import freeze
@@ -95,13 +95,16 @@ def open_paths(space: Space, open_: Sequence[str] | None, labels: Mapping[str, A
 
 
 def label_problems(space: Space, pattern: str, label: Any, open_: Collection[str]) -> list[Diagnostic]:
-    """Return diagnostics (A2204) for each fixed choice that matches the pattern but has no alternative `label`.
+    """Return diagnostics (A2204) for the fixed choices that match the pattern but have no alternative `label`.
 
-    Raises ArchError (A2203) if the pattern matches no choice.
+    There is one for each place in the source. Raises ArchError (A2203) if the pattern matches no choice.
     """
     paths = matching_paths(space, [pattern]) - set(open_)
-    candidates = (choice for choice in space.choices if choice.path in paths and not _is_extreme(label))
-    return [_unknown_label(choice, label) for choice in candidates if choice.outcome(label) is None]
+    by_span: dict[Span, list[Choice]] = {}
+    for choice in space.choices:
+        if choice.path in paths and not _is_extreme(label) and choice.outcome(label) is None:
+            by_span.setdefault(choice.span, []).append(choice)
+    return [_unknown_label(choices[0], label, len(choices) - 1) for choices in by_span.values()]
 
 
 def _labels_to_outcomes(space: Space, labels: Iterable[tuple[Choice, Any]]) -> dict[str, int]:
@@ -171,8 +174,10 @@ def _is_extreme(label: object) -> bool:
     return isinstance(label, str) and label in _EXTREMES
 
 
-def _unknown_label(choice: Choice, label: object) -> Diagnostic:
+def _unknown_label(choice: Choice, label: object, others: int = 0) -> Diagnostic:
+    """Return the diagnostic for a choice that has no such alternative; `others` is the number of further ones."""
     hint = label_hint(label, choice.alternatives)
     if choice.k is not None:
         hint += f"; give a list of {choice.k} of them"
-    return Diagnostic("A2204", f"`{choice.path}` has no alternative {label!r}", choice.span, hint)
+    text = f"`{choice.path}` and {others} more choices have" if others else f"`{choice.path}` has"
+    return Diagnostic("A2204", f"{text} no alternative {label!r}", choice.span, hint)

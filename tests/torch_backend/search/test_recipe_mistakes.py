@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 import archir
+from archir import backends
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.recipes.parsing import parse
@@ -575,3 +576,24 @@ def loose(field: FieldInfo) -> Iterator[Any]:
                 yield from look(inner, limits)
 
     yield from look(field.annotation, list(field.metadata))
+
+
+def test_pattern_without_such_an_alternative_is_reported_once(tmp_path: Path) -> None:
+    (tmp_path / "space.arch").write_text("""
+    net n {
+        input image: f32[1, 8, 8]
+        x = image
+        for i in 0..5 { x = x |> conv(choose width(4, 8)) }
+        output y = x |> global_avg_pool |> linear(10)
+    }
+    """)
+    (tmp_path / "recipe.toml").write_text("""
+    space = "space.arch"
+    [[phase]]
+    name = "train"
+    strategy = "train"
+    fixed = { "width*" = 16 }
+    """)
+    with pytest.raises(ArchError, match=r"A2204.*`width\[0\]` and 4 more choices have no alternative 16") as error:
+        backends.get("torch").check_recipe(tmp_path / "recipe.toml", overrides={}, device=None, trust_code=False)
+    assert len(error.value.diagnostics) == 1

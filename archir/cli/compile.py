@@ -11,7 +11,7 @@ import click
 from archir import backends
 from archir.api import loading, lowering
 from archir.backends.suffixes import COMPILE_FORMATS
-from archir.cli import torch_files
+from archir.cli import onnx_files, torch_files
 from archir.cli.net_arguments import select_network
 from archir.cli.options import (
     SEED,
@@ -48,12 +48,18 @@ from archir.utils.files import sha256
 @click.option("--init-seed", type=SEED, default=0, show_default=True, help="Seed of random weights, without --weights.")
 @click.option("--block", metavar="NAME[@SCOPE]", help="Compile only this block, or the call of it in SCOPE.")
 @click.option("-P", "--pass", "passes", metavar="NAME,...", default="", help=f"Passes to run: {', '.join(PASSES)}.")
+@click.option(
+    "--preprocess",
+    metavar="MEAN/STD",
+    help=f"{onnx_files.PREPROCESS}: imagenet, or numbers such as 0.5,0.5,0.5/0.2,0.2,0.2.",
+)
+@onnx_files.options
 @arch_options
 @net_options
 def compile_command(
     file: str, target: str | None, emit: str, output: Path | None, weights: Path | None, init_seed: int,
     block: str | None, passes: str, arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None,
-    limits: Limits,
+    limits: Limits, preprocess: str | None, **onnx_options: Any,
 ) -> None:  # fmt: skip
     """Compile FILE to a textual graph, a standalone PyTorch file, a torch package or an ONNX model.
 
@@ -66,10 +72,14 @@ def compile_command(
     archir compile space.arch                                   the graph, including choices
     archir compile space.arch --seed 0 -o net.py                one network as a PyTorch file
     archir compile net.arch -o net.onnx                         a verified ONNX model
+    archir compile net.arch --weights net.safetensors -o net.onnx --fp16 --preprocess imagenet
     archir compile net.arch -o net.pt2                          a verified torch package
     archir compile net.arch --block cell -o cell.py             a block as a module for other networks
     """
     target = (target or "ir") if output is None else resolve_output_format(target, output, COMPILE_FORMATS)
+    if target != "onnx":
+        onnx_files.refuse_onnx_options({**onnx_options, "preprocess": preprocess}, str(target))
+    scales = {} if preprocess is None else onnx_files.parse_normalization(preprocess)
     names = [name.strip() for name in passes.split(",") if name.strip()]
     if target in ("ir", "json"):
         refuse({"weights", "init_seed", "emit"}, f"only applies to networks with weights, not to --to {target}")
@@ -96,6 +106,7 @@ def compile_command(
         return
     if output is None:
         raise click.UsageError(f"{'--weights' if as_text else f'--to {target}'} needs -o FILE")
+    graph = onnx_files.with_open_tokens(graph, onnx_options) if target == "onnx" else graph
     module = lowering.compile(graph, seed=init_seed)
     if weights is not None:
         from archir.runs.hashes import require_unchanged_file
@@ -112,5 +123,5 @@ def compile_command(
         report = torch_files.write_package(graph, output, module, target, metadata)
         report = f"{report}\nsha256: {sha256(output)}; `archir verify {output}` verifies it again"
     else:
-        report = lowering.export(graph, output, module, metadata=metadata, certified=True)
+        report = onnx_files.write_model(graph, output, module, metadata, onnx_options, scales)
     say(f"wrote {output}: {report}")

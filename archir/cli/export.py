@@ -35,6 +35,7 @@ from archir.language.decompiler.imported import Imported, Source
     help="With --to source: the .import.json [next to RUN].",
 )
 @click.option("--as-trained", is_flag=True, help="Do not fold batch norms or simplify the network for deployment.")
+@click.option("--preprocess", is_flag=True, help=f"{onnx_files.PREPROCESS}.")
 @onnx_files.options
 @json_option
 def export_command(

@@ -1,4 +1,4 @@
-"""ONNX output of `archir export`: its options, and the model with its certificate."""
+"""ONNX output of `archir export` and `archir compile`: its options, and the model with its certificate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from archir.passes.resize import trim_position_tables
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator that adds the options that apply only to ONNX models; the command receives them as `onnx_options`."""
+    """Decorator that adds the options that apply only to ONNX models, apart from `--preprocess`.
+
+    The command receives them as `onnx_options`.
+    """
     listed = (
         click.option("--opset", type=int, help="ONNX opset version, 17 to 26 [the lowest that suits the network]."),
         click.option(
@@ -32,8 +35,6 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--bf16", is_flag=True, help="Store weights and compute in bfloat16, for GPUs."),
         click.option("--dynamic", metavar="AXES", help="Open axes: batch,height,width,tokens, or none [batch]."),
         click.option("--batch", type=click.IntRange(1), help="Fixed batch size, instead of an open batch axis."),
-        click.option("--preprocess", is_flag=True, help="Accept raw inputs (images: uint8 [batch, H, W, C]) and "
-                     "normalise them in the model."),
         click.option(
             "--attention", type=click.Choice(["auto", "decomposed", "standard", "fused"]),
             help="How to write attention; fused is onnxruntime's own operator [auto].",
@@ -58,35 +59,30 @@ def refuse_onnx_options(options: dict[str, Any], form: str) -> None:
         raise click.UsageError(f"--{used[0]} is only for ONNX models, not for --to {form}")
 
 
+PREPROCESS = "Accept raw inputs (images: uint8 [batch, H, W, C]) and normalise them in the model"
+"""Help of `--preprocess`."""
+IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Mean and standard deviation of ImageNet, by which most published networks normalise images."""
+
+
 def export_run(run: Path, output: Path, as_trained: bool, as_json: bool, onnx_options: dict[str, Any]) -> None:
     """Write a run's network as ONNX and compare it with PyTorch, also on held-out samples if they are available."""
-    export_options = _export_options(onnx_options)
+    scales: dict[str, Any] = {}
+    preprocess = onnx_options.pop("preprocess")
     from archir.cli import train_folder  # `archir compile` reads no run
 
     trained = train_folder.open_run(run)
     torch, images = backends.get("torch"), trained.images
-    graph = trim_position_tables(trained.graph) if "tokens" in export_options.get("dynamic", ()) else trained.graph
-    if onnx_options["preprocess"]:
+    graph = with_open_tokens(trained.graph, onnx_options)
+    if preprocess:
         if not images:
             raise fail("A0933", f"{run} does not record how its images were normalised: an older archir wrote it")
-        export_options |= (
-            {"scales": images["scales"]} if "scales" in images else {"pixels": (images["mean"], images["std"])}
-        )
+        scales = {"scales": images["scales"]} if "scales" in images else {"pixels": (images["mean"], images["std"])}
     module = lowering.compile(graph)
     torch.load(module, run / train_folder.WEIGHTS)
-    metadata = trained.metadata | ({"license": onnx_options["license"]} if onnx_options["license"] else {})
-    is_compared = not onnx_options["no_verify"]
-    report = backends.get("onnx").write(
-        graph,
-        output,
-        torch.arrays(module),
-        reference=torch.runner(module) if is_compared else None,
-        real=_held_out_samples(graph, images) if is_compared and images else None,
-        metadata=metadata,
-        deployed=not as_trained,
-        certified=True,
-        providers=tuple(PROVIDERS[name] for name in onnx_options["devices"]) or None,
-        **export_options,
+    real = _held_out_samples(graph, images) if images and not onnx_options["no_verify"] else None
+    report = write_model(
+        graph, output, module, trained.metadata, onnx_options, scales, real=real, deployed=not as_trained
     )
     certificate = certificate_path(output)
     if as_json:
@@ -96,7 +92,59 @@ def export_run(run: Path, output: Path, as_trained: bool, as_json: bool, onnx_op
         say(f"certificate: {certificate}; `archir verify {output}` checks the model against it")
 
 
-def _export_options(cli_options: dict[str, Any]) -> dict[str, Any]:
+def write_model(
+    graph: Graph,
+    output: Path,
+    module: Any,
+    metadata: Mapping[str, str],
+    onnx_options: dict[str, Any],
+    scales: Mapping[str, Any],
+    *,
+    real: Arrays | None = None,
+    deployed: bool = True,
+) -> Any:
+    """Write a network with a module's weights as ONNX, as the command's options say; return the report.
+
+    `scales` is the normalisation inside the model, a keyword of `archir.export`; the model is compared with the module
+    on random inputs and on `real`, unless `--no-verify` is given.
+    """
+    torch, export_options = backends.get("torch"), _export_options(onnx_options)
+    license_text = {"license": onnx_options["license"]} if onnx_options["license"] else {}
+    return backends.get("onnx").write(
+        graph,
+        output,
+        torch.arrays(module),
+        reference=None if onnx_options["no_verify"] else torch.runner(module),
+        real=real,
+        metadata={**metadata, **license_text},
+        deployed=deployed,
+        certified=True,
+        providers=tuple(PROVIDERS[name] for name in onnx_options["devices"]) or None,
+        **export_options,
+        **scales,
+    )
+
+
+def parse_normalization(text: str) -> dict[str, Any]:
+    """Return the normalisation `imagenet` or `MEAN/STD`, such as `0.5,0.5,0.5/0.2,0.2,0.2`, as a keyword of
+    `archir.export`. Raises BadParameter."""
+    if text == "imagenet":
+        return {"pixels": IMAGENET}
+    try:
+        mean, std = (tuple(float(number) for number in part.split(",")) for part in text.split("/"))
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is neither imagenet nor MEAN/STD, such as 0.5,0.5,0.5/0.2,0.2,0.2", param_hint="--preprocess"
+        ) from None
+    return {"pixels": (mean, std)}
+
+
+def with_open_tokens(graph: Graph, onnx_options: Mapping[str, Any]) -> Graph:
+    """Return the graph for any number of tokens if the options leave it open: position tables are cut to the tokens."""
+    return trim_position_tables(graph) if "tokens" in _export_options(onnx_options).get("dynamic", ()) else graph
+
+
+def _export_options(cli_options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the export options given on the command line; all others keep their defaults.
 
     Raises ArchError if invalid.

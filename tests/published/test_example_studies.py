@@ -45,6 +45,7 @@ def test_every_arm_of_an_example_study_is_valid(path: Path, folder: Path) -> Non
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("path", STUDIES, ids=name_of)
 def test_every_arm_of_an_example_study_trains(path: Path, folder: Path, tmp_path: Path) -> None:
     options = [*sources(path, folder), "--smoke", "--set", "data.limit=64", "-o", str(tmp_path / "study")]

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from archir.data.resizing import Resizing
 from archir.diagnostics.errors import NO_SPAN
 from archir.ir.graph import Graph, Node
 from archir.ir.structure import Input
@@ -61,11 +62,12 @@ class Samples:
 
 @dataclass(frozen=True)
 class Interface:
-    """Input and output types of a model without the batch axis, by name."""
+    """Input and output types of a model without the batch axis, by name, and how images are resized to its inputs."""
 
     name: str
     inputs: Mapping[str, TensorType]
     outputs: Mapping[str, TensorType]
+    resizing: Resizing = field(default_factory=Resizing)
 
     @property
     def graph(self) -> Graph:

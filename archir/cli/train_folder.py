@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from archir.data.metadata import training_data_metadata
 from archir.diagnostics.errors import describe_error, fail, join_names
 from archir.ir.graph import Graph
 from archir.ir.serial import from_json, to_json
@@ -25,8 +26,8 @@ _FILES = (NETWORK, ARCHITECTURE, WEIGHTS, TRAINING)
 class TrainedNetwork:
     """Network of a training folder, its architecture as JSON, and the recipe of the search that found it, or "".
 
-    `images` describes the training data: `source`, `seed`, `mean`, `std`, `classes`, `scales`. It is empty if an older
-    version of archir wrote the folder.
+    `images` describes the training data: `source`, `seed`, `mean`, `std`, `classes`, `scales`, `resizing`. It is empty
+    if an older version of archir wrote the folder.
     """
 
     graph: Graph
@@ -36,9 +37,9 @@ class TrainedNetwork:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """Metadata for a model exported from this network: architecture, class labels and recipe."""
-        labels = {"labels": json.dumps(self.images["classes"])} if self.images.get("classes") else {}
-        return {"architecture": self.architecture} | labels | ({"recipe": self.recipe} if self.recipe else {})
+        """Metadata for a model exported from this network: architecture, training data and recipe."""
+        recipe = {"recipe": self.recipe} if self.recipe else {}
+        return {"architecture": self.architecture} | training_data_metadata(self.images) | recipe
 
 
 def begin(folder: Path, graph: Graph, architecture: str, resume: bool) -> None:

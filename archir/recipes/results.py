@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
+from archir.data.metadata import training_data_metadata
 from archir.ir.serial import to_json
 from archir.language.source import to_source
 from archir.passes.cost import cost
@@ -112,7 +113,7 @@ def _network_files(
     metadata = {
         "architecture": outcome.architecture.to_json() if outcome.architecture is not None else "",
         "recipe": run.title,
-        **({"labels": json.dumps(images["classes"])} if images and images["classes"] else {}),
+        **training_data_metadata(images or {}),
     }
     exported = deployment.model(outcome, recipe.opset, metadata)
     model: dict[str, str | bytes] = {MODEL: exported.model, CERTIFICATE: exported.certificate}

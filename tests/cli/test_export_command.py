@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -9,12 +10,16 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from PIL import Image
 
 import archir
 from archir import backends
 from archir.cli.train_folder import open_run
+from archir.data.metadata import resizing_in
+from archir.data.resizing import Resizing
 from archir.equivalence.canonical import canonical_hash
 from archir.runs import hashes
+from archir_torch.data import load
 from tests.cli.test_cli import run
 
 ONNX = backends.get("onnx")
@@ -233,3 +238,29 @@ def test_python_export_rejects_suffix_other_than_onnx(name: str, tmp_path: Path)
     with pytest.raises(archir.ArchError, match=r"A0809.*what is to be written(.*): name it \.onnx \(onnx\)"):
         archir.export(graph, tmp_path / name, archir.compile(graph))
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_model_says_how_images_were_resized_and_quantising_resizes_them_alike(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    for label, name in itertools.product("ab", range(5)):
+        (tmp_path / "photos" / label).mkdir(parents=True, exist_ok=True)
+        pixels = generator.integers(0, 256, (16, 32), "uint8")
+        Image.fromarray(pixels).save(tmp_path / "photos" / label / f"{name}.png")
+    (tmp_path / "tiny.arch").write_text(NET)
+    source = f'"images:{tmp_path / "photos"}"\ncenter_crop = 0.5\ninterpolation = "bicubic"'
+    (tmp_path / "cropped.toml").write_text(RECIPE.replace('"digits"', source))
+    run("search", str(tmp_path / "cropped.toml"), "-o", str(tmp_path / "run"), "--set", "parameters.classes=2")
+    _, model = exported(tmp_path / "run", tmp_path / "net.onnx")
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    assert json.loads(metadata["resizing"]) == {"center_crop": 0.5, "interpolation": "bicubic"}
+    interface = ONNX.interface(tmp_path / "net.onnx")
+    samples = backends.get("torch").samples(f"images:{tmp_path / 'photos'}", interface, training=1, judged=False)
+    data = load(f"images:{tmp_path / 'photos'}", (1, 8, 8), resizing=Resizing(0.5, "bicubic"))
+    np.testing.assert_array_equal(samples.held_out["image"], data.held_out.images.numpy())
+
+
+@pytest.mark.parametrize(
+    "text", ["[", "3", '{"center_crop": "all"}', '{"center_crop": 7}', '{"interpolation": "area"}']
+)
+def test_invalid_resizing_in_the_metadata_of_a_model_is_ignored(text: str) -> None:
+    assert resizing_in({"resizing": text}) == Resizing()

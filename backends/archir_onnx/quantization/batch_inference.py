@@ -11,6 +11,7 @@ import onnx
 from numpy.typing import NDArray
 
 from archir.backends.samples import Arrays, Interface, Samples
+from archir.data.metadata import resizing_in
 from archir.diagnostics.errors import fail
 from archir.ir.types import TensorType
 from archir_onnx.lowering.export_options import ExportOptions, make_options
@@ -63,7 +64,8 @@ class ModelInterface:
                 raw.add(value_info.name)
         if not inputs or len(batches) != 1:
             raise fail("A2801", "the model has no inputs" if not inputs else "the inputs have different batch sizes")
-        interface = Interface(model.graph.name or "model", inputs, dict(_output_types(model)))
+        outputs, resizing = dict(_output_types(model)), resizing_in(metadata)
+        interface = Interface(model.graph.name or "model", inputs, outputs, resizing)
         return cls(interface, frozenset(raw), batches.pop() or None)
 
     def raw_input_options(self, samples: Samples) -> ExportOptions:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from archir.data.resizing import Resizing
 from archir.data.splits import split_for_search
 from archir_torch.data.pixels import Device, Pixels, select_rows
 
@@ -114,9 +115,9 @@ class Data:
         return split.labels if self.classes else torch.zeros(len(split), dtype=torch.int64)
 
 
-def describe_data(source: Any, seed: int, data: Data) -> dict[str, Any]:
-    """Return a JSON description of the training data, with what is needed to use the network: normalisation and
-    classes.
+def describe_data(source: Any, seed: int, data: Data, resizing: Resizing | None = None) -> dict[str, Any]:
+    """Return a JSON description of the training data, with what is needed to use the network: normalisation, classes
+    and how images are resized.
 
     `source` is empty in the description if the data came from a Python object.
     """
@@ -124,4 +125,5 @@ def describe_data(source: Any, seed: int, data: Data) -> dict[str, Any]:
     return {
         "source": label, "seed": seed, "mean": list(data.mean), "std": list(data.std), "classes": list(data.classes),
         "scales": {name: asdict(scale) for name, scale in data.scales.items()},
+        "resizing": asdict(resizing or Resizing()),
     }  # fmt: skip

@@ -81,7 +81,7 @@ def samples(
     """
     import_named(source, objective or {})
     task_objective = objective_of(parse_settings(Settings, {} if objective is None else {"objective": dict(objective)}))
-    inputs = tuple(Input(name, column) for name, column in interface.inputs.items())
+    inputs = tuple(Input(name, column, resizing=interface.resizing) for name, column in interface.inputs.items())
     data = load(source, inputs, seed=seed, labelled=task_objective.compares != "numbers")
     evaluator = None
     if judged and (objective is not None or data.classes):

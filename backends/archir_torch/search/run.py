@@ -342,7 +342,7 @@ def _load_data(search: PreparedSearch, name: str, settings: DataSettings, space:
         verify(json.loads(search.run.content(path)), settings.source, search.recipe.seed, splits)
     elif distributed.world().rank == 0:
         stored = record(settings.source, search.recipe.seed, splits)
-        stored["images"] = describe_data(settings.source, search.recipe.seed, data)
+        stored["images"] = describe_data(settings.source, search.recipe.seed, data, settings.resizing)
         search.run.write({path: json.dumps(stored, indent=1) + "\n"})
     return data
 

@@ -1,0 +1,43 @@
+"""What a model file says about the data that its network was trained on: names of classes, and how images are resized.
+
+The description of the data (`images`) is a part of a run's records; see `archir_torch.data.describe_data`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, get_args
+
+from archir.data.resizing import Interpolation, Resizing
+
+LABELS, RESIZING = "labels", "resizing"
+
+
+def training_data_metadata(images: Mapping[str, Any]) -> dict[str, str]:
+    """Return metadata of a model from the description of its training data.
+
+    `labels` is a JSON list of the names of the classes, `resizing` a JSON object with `center_crop` and
+    `interpolation`; each is left out if there is nothing to say.
+    """
+    classes, resizing = images.get("classes"), images.get("resizing")
+    metadata = {LABELS: json.dumps(classes)} if classes else {}
+    return metadata if resizing in (None, asdict(Resizing())) else metadata | {RESIZING: json.dumps(resizing)}
+
+
+def resizing_of(description: Any) -> Resizing:
+    """Return the resizing that a description names; the default if it is not a valid description."""
+    fields = description if isinstance(description, dict) else {}
+    share, interpolation = fields.get("center_crop", 1.0), fields.get("interpolation", "bilinear")
+    if not isinstance(share, int | float) or not 0.1 <= share <= 1 or interpolation not in get_args(Interpolation):
+        return Resizing()
+    return Resizing(float(share), interpolation)
+
+
+def resizing_in(metadata: Mapping[str, str]) -> Resizing:
+    """Return the resizing that the metadata of a model describe; the default if they describe none."""
+    try:
+        return resizing_of(json.loads(metadata.get(RESIZING, "{}")))
+    except (ValueError, RecursionError):
+        return Resizing()

@@ -59,7 +59,7 @@ def _operation(op: type[Op]) -> str:
         parts.append(table(["attribute", "type", "default"], rows))
     rules = {"Result": op.infer, "Weights": op.weights, "Multiply-accumulates": op.macs, "Kernels": op.kernels}
     descriptions = [f"- {what}: {_rule(rule)}" for what, rule in rules.items() if not _inherited(rule)]
-    properties = {"commutative": op.commutative, "linear": op.linear, "random in training": op.random}
+    properties = {"commutative": op.commutative, "linear": op.linear}
     traits = [word for word, holds in properties.items() if holds]
     return "\n\n".join([*parts, "\n".join([*descriptions, *([f"- It is {' and '.join(traits)}."] if traits else [])])])
 

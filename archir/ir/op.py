@@ -128,8 +128,6 @@ class Op:
     """Whether the order of the operands does not matter."""
     linear: ClassVar[bool] = False
     """Whether the result is a linear function of the operands."""
-    random: ClassVar[bool] = False
-    """Whether the operation samples random numbers in training, as dropout does."""
     in_place: ClassVar[bool] = False
     """Whether a lowering may write each element of the result over the corresponding element of the operand."""
     any_kind: ClassVar[bool] = False
@@ -155,6 +153,11 @@ class Op:
     def infer(self, *operands: Any) -> TensorType:
         """Return the type of the result. Raises RuleError for invalid operands."""
         raise RuleError(f"`{self.name}` has no type rule")
+
+    @property
+    def random(self) -> bool:
+        """Whether the operation samples random numbers in training, as dropout does."""
+        return False
 
     def weights(self, *operands: Any) -> dict[str, Weight]:
         """Return the weights that the operation owns, by name, for operands of these types."""

@@ -50,6 +50,16 @@ class _Attention(Op, abstract=True):
 
     operands: ClassVar[tuple[str, ...]] = ("query", "key", "value")
     heads: int
+    dropout: float
+
+    @property
+    def random(self) -> bool:
+        """Whether weights of the attention are dropped in training."""
+        return self.dropout > 0
+
+    def _check_dropout(self) -> None:
+        """Raise RuleError unless `dropout` is a probability below 1."""
+        require(0 <= self.dropout < 1, f"`dropout` must be at least 0 and below 1, got {self.dropout}")
 
     def roles(self, *operands: TensorType) -> dict[str, tuple[Role, ...]]:
         """Return the roles of the axes of the tables of learned offsets.
@@ -85,6 +95,9 @@ class Attention(_Attention):
     query, all keys have equal weight. With `causal`, a position does not attend to later positions; with a `window`,
     only to positions less than `window` away. With `kv_heads`, keys and values have that many heads, each shared by
     equally many consecutive query heads (Ainslie et al. 2023).
+
+    In training, each attention weight is set to 0 with probability `dropout`, and the others are multiplied by 1 / (1 -
+    dropout). This holds for all attention operations.
     """
 
     operands: ClassVar[tuple[str, ...]] = ("query", "key", "value", "mask")
@@ -96,6 +109,7 @@ class Attention(_Attention):
     window: int | None = None
     kv_heads: int | None = None
     along: Literal["all", "depth", "height", "width"] = "all"
+    dropout: float = 0.0
 
     @property
     def groups(self) -> int:
@@ -124,6 +138,7 @@ class Attention(_Attention):
             require(
                 _position_count(query) == _position_count(key), f"queries {query} and keys {key} differ in positions"
             )
+        self._check_dropout()
         require(self.window is None or self.window >= 1, f"`window` must be at least 1, got {self.window}")
         if mask is not None:
             self._check_mask(mask, self.span(query), self.span(key))
@@ -220,6 +235,7 @@ class LocalAttention(_Attention):
     relative: bool = True
     scale: float = 1.0
     shared: bool = False
+    dropout: float = 0.0
     MAX_UNFOLDED: ClassVar[int] = 32_768
     """Maximum number of key elements per sample, over all window positions, that torch copies (unfold)."""
 
@@ -227,6 +243,7 @@ class LocalAttention(_Attention):
         """Type f32[value channels, H, W]."""
         for x in (query, key, value):
             is_map(x)
+        self._check_dropout()
         require(self.kernel >= 1 and self.kernel % 2 == 1, f"`kernel` must be odd, got {self.kernel}")
         _check_heads(self.heads, query, value)
         require(query == key, f"queries {query} and keys {key} differ")
@@ -272,11 +289,13 @@ class AxialAttention(_Attention):
     heads: int = 1
     relative: bool = True
     scale: float = 1.0
+    dropout: float = 0.0
 
     def infer(self, query: TensorType, key: TensorType, value: TensorType) -> TensorType:
         """Type f32[value channels, H, W]."""
         for x in (query, key, value):
             is_map(x)
+        self._check_dropout()
         require(self.axis in ("height", "width"), f'`axis` is "height" or "width", got "{self.axis}"')
         _check_heads(self.heads, query, value)
         require(query == key, f"queries {query} and keys {key} differ")

@@ -14,9 +14,13 @@ from archir.ir.types import TensorType
 class _Random(View, abstract=True):
     """Base of random operations with a drop rate."""
 
-    random: ClassVar[bool] = True
     in_place: ClassVar[bool] = True
     rate: float = 0.1
+
+    @property
+    def random(self) -> bool:
+        """True: numbers are sampled in training."""
+        return True
 
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""

@@ -27,11 +27,14 @@ Up to this number, unfolding is faster than shifting (measured on 2 CPU cores, b
 class _Shifted(torch.autograd.Function):
     """Attention over a window: softmax of `query . shifted key + bias`, applied to the shifted values.
 
-    query, key [B, C, H, W], value [B, D, H, W], bias [B, heads, kernel * kernel, H, W] or empty; result [B, D, H, W].
+    query, key [B, C, H, W], value [B, D, H, W]; bias and mask [B, heads, kernel * kernel, H, W] or empty; result
+    [B, D, H, W]. The softmax is multiplied by the mask.
     """
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor, heads: int, kernel: int) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor, mask: Tensor, heads: int, kernel: int
+    ) -> Tensor:
         batch, _, height, width = query.shape
         pad = kernel // 2
         keys, values = F.pad(key, (pad,) * 4), F.pad(value, (pad,) * 4)
@@ -44,19 +47,21 @@ class _Shifted(torch.autograd.Function):
         if bias.numel():
             logits = logits + bias
         weights = logits.softmax(2)
+        kept = weights * mask if mask.numel() else weights
         result = torch.zeros_like(value.contiguous()).unflatten(1, (heads, -1))
         for offset in range(kernel * kernel):
             i, j = divmod(offset, kernel)
             shifted = values[:, :, i : i + height, j : j + width].unflatten(1, (heads, -1))
-            result = torch.addcmul(result, weights[:, :, offset, None], shifted)
-        ctx.save_for_backward(query, key, value, weights)
+            result = torch.addcmul(result, kept[:, :, offset, None], shifted)
+        ctx.save_for_backward(query, key, value, weights, mask)
         ctx.heads, ctx.kernel, ctx.biased = heads, kernel, bias.numel() > 0
         return result.flatten(1, 2)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, weights = ctx.saved_tensors
+        query, key, value, weights, mask = ctx.saved_tensors
+        kept = weights * mask if mask.numel() else weights
         heads, kernel = ctx.heads, ctx.kernel
         height, width = query.shape[2:]
         pad = kernel // 2
@@ -69,7 +74,8 @@ class _Shifted(torch.autograd.Function):
             shifted = values[:, :, i : i + height, j : j + width].unflatten(1, (heads, -1))
             d_weights[:, :, offset] = (g * shifted).sum(2)
             window = d_values[:, :, i : i + height, j : j + width].unflatten(1, (heads, -1))
-            window.addcmul_(weights[:, :, offset, None], g)
+            window.addcmul_(kept[:, :, offset, None], g)
+        d_weights = d_weights * mask if mask.numel() else d_weights
         d_logits = weights * (d_weights - (weights * d_weights).sum(2, keepdim=True))
         d_query = torch.zeros_like(q)
         d_keys = torch.zeros_like(keys)
@@ -80,7 +86,7 @@ class _Shifted(torch.autograd.Function):
             d_keys[:, :, i : i + height, j : j + width].unflatten(1, (heads, -1)).addcmul_(d_logit, q)
         inner = slice(pad, pad + height), slice(pad, pad + width)
         d_key, d_value = d_keys[:, :, inner[0], inner[1]], d_values[:, :, inner[0], inner[1]]
-        return d_query.flatten(1, 2), d_key, d_value, d_logits if ctx.biased else None, None, None
+        return d_query.flatten(1, 2), d_key, d_value, d_logits if ctx.biased else None, None, None, None
 
 
 def offset_tables(rows: Tensor, columns: Tensor, channels: int) -> tuple[Tensor, Tensor]:
@@ -107,13 +113,16 @@ def _offset_logits(query: Tensor, rows: Tensor, columns: Tensor, heads: int) -> 
     return (row[:, :, :, None] + column[:, :, None]).reshape(batch, heads, kernel * kernel, height, width)
 
 
-def _unfolded_attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, heads: int, kernel: int) -> Tensor:
+def _unfolded_attention(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor, mask: Tensor, heads: int, kernel: int
+) -> Tensor:
     """Compute the same result as `_Shifted`, with keys and values unfolded into kernel * kernel copies."""
     height, width = query.shape[2:]
     keys, values = (F.unfold(x, kernel, padding=kernel // 2) for x in (key, value))
     keys, values = (x.unflatten(2, (height, width)).unflatten(1, (heads, -1, kernel * kernel)) for x in (keys, values))
     logits = (query.unflatten(1, (heads, -1)).unsqueeze(3) * keys).sum(2)
     weights = (logits + bias if bias.numel() else logits).softmax(2)
+    weights = weights * mask if mask.numel() else weights
     return (weights.unsqueeze(2) * values).sum(3).flatten(1, 2)
 
 
@@ -127,6 +136,8 @@ def local_attention(
     heads: int,
     kernel: int,
     scale: float = 1.0,
+    dropout: float = 0.0,
+    training: bool = False,
 ) -> Tensor:
     """Compute the attention of each pixel to the kernel x kernel window around it. Zero padding takes part in the
     softmax.
@@ -138,7 +149,10 @@ def local_attention(
     bias = query.new_empty(0)
     if rows is not None and columns is not None:
         bias = _offset_logits(query, rows, columns, heads)
+    mask = query.new_empty(0)
+    if training and dropout > 0:
+        mask = F.dropout(query.new_ones(query.shape[0], heads, kernel**2, *query.shape[2:]), dropout)
     if query.shape[1:].numel() * kernel**2 <= MAX_UNFOLDED:
-        return _unfolded_attention(query, key, value, bias, heads, kernel)
+        return _unfolded_attention(query, key, value, bias, mask, heads, kernel)
     shifted: Callable[..., Tensor] = _Shifted.apply
-    return shifted(query, key, value, bias, heads, kernel)
+    return shifted(query, key, value, bias, mask, heads, kernel)

@@ -314,7 +314,7 @@ def _create_layers(
             continue
         rule = RULES[type(node.op)]
         weights = node.op.weights(*(types[operand] for operand in graph.operands(number)))
-        if not weights and not rule.takes("training"):
+        if not weights and not rule.has_modes(node.op):
             continue
         path = scope_path(node.scope)
         if not weights and (not path or path in layers):  # it saves no state, so that any free name will do

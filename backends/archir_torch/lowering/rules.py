@@ -40,6 +40,15 @@ class Rule:
         """Return True if the function has a keyword-only parameter of this name."""
         return name in self.keywords
 
+    def has_modes(self, op: Op) -> bool:
+        """Return True if the operation's result may differ between training and evaluation.
+
+        A function whose parameter `training` has a default uses it only for operations that are `random`.
+        """
+        if not self.takes("training"):
+            return False
+        return op.random or inspect.signature(self.function).parameters["training"].default is inspect.Parameter.empty
+
 
 RULES: Registry[type[Op], Rule] = Registry(
     "lowering to torch", "lowerings to torch", "archir_torch.lowering.operations"

@@ -34,7 +34,7 @@ from archir.ops.random import Dropout, DropPath
 from archir.ops.routing import TopPositions
 from archir.ops.shape import ChannelShuffle, FirstTokens, Pad, Parameter, Slice, ToMap, ToTokens, Upsample
 from archir.passes.cost import cost
-from archir_torch.lowering.local_attention import local_attention
+from archir_torch.lowering.local_attention import _Shifted, _unfolded_attention, local_attention
 from archir_torch.lowering.module import Network, lower, missing_rules, weights_of
 from archir_torch.lowering.rules import RULES, lowers
 from archir_torch.measuring.latency import random_input
@@ -261,6 +261,39 @@ def test_local_attention_is_attention_to_a_window(relative: bool) -> None:
     weights = {"rows": rows, "columns": columns} if relative else {}
     got = one(LocalAttention(kernel, heads, relative), query, key, value, **weights)
     torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize(
+    ("op", "size", "keys"),
+    [
+        (Attention(2, dropout=0.25), 4, 16),
+        (LocalAttention(3, 2, dropout=0.25), 4, 9),
+        (LocalAttention(3, 2, dropout=0.25), 40, 9),
+        (AxialAttention("width", 2, dropout=0.25), 4, 4),
+    ],
+    ids=["all", "unfolded", "shifted", "axial"],
+)
+def test_dropout_of_attention_zeroes_weights_in_training(op: Op, size: int, keys: int) -> None:
+    network = lower(graph_of(op, ((4, size, size),) * 3)).train()
+    query = torch.zeros(8, 4, size, size)
+    value = torch.ones(8, 4, size, size)
+    torch.manual_seed(0)
+    y = run(network, query, query, value)[:, :, 1:-1, 1:-1].detach()  # the windows at the border hold zeros
+    kept = y * keys * 0.75  # all weights are 1 / keys, so a sum of weights counts those that are kept
+    torch.testing.assert_close(kept, kept.round())
+    assert 0.7 < float(kept.mean()) / keys < 0.8
+    assert len(kept.round().unique()) > 2
+    torch.testing.assert_close(run(network.eval(), query, query, value)[:, :, 1:-1, 1:-1], torch.ones_like(y))
+
+
+def test_both_forms_of_local_attention_have_the_same_gradients_with_dropout() -> None:
+    generator = torch.Generator().manual_seed(0)
+    operands = [torch.rand(2, 4, 5, 6, generator=generator, requires_grad=True) for _ in range(3)]
+    bias = torch.rand(2, 2, 9, 5, 6, generator=generator, requires_grad=True)
+    mask = (torch.rand(2, 2, 9, 5, 6, generator=generator) > 0.3) / 0.7
+    forms = [form(*operands, bias, mask, 2, 3) for form in (_Shifted.apply, _unfolded_attention)]
+    gradients = [torch.autograd.grad(y.square().sum(), [*operands, bias]) for y in forms]
+    torch.testing.assert_close(gradients[0], gradients[1])
 
 
 def test_dropout_zeroes_numbers_and_drop_path_samples() -> None:

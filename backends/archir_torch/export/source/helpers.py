@@ -42,7 +42,7 @@ class Helpers:
             return call_template(layer.name, layer.arguments)
         rule = RULES[type(op)]
         weights = op.weights(*types)
-        if not weights and not rule.takes("training"):
+        if not weights and not rule.has_modes(op):
             return None
         if isinstance(op, Parameter):
             zeros = call_template("torch.zeros", [Argument("size", size) for size in op.shape])
@@ -76,7 +76,8 @@ class Helpers:
         inlined = expression(rule.function, texts, [x.rank + 1 for x in types], {**attributes, **extra})
         if inlined is None:
             parameters = inspect.signature(rule.function).parameters
-            fixed = {name: value for name, value in attributes.items() if value == parameters[name].default}
+            modes = {"training": False} if rule.takes("training") else {}
+            fixed = modes | {name: value for name, value in attributes.items() if value == parameters[name].default}
             self._add_function(rule, types, fixed | dict.fromkeys(op.operands[len(texts) :]))
             keywords = [f"{name}={value!r}" for name, value in attributes.items() if name not in fixed]
             inlined = f"{rule.function.__name__}({', '.join([*texts, *keywords])})"
@@ -129,7 +130,9 @@ class Helpers:
             else:
                 lines.append(f"        self.{weight} = nn.Parameter(torch.zeros({weight}_shape))")
         lines += [f"        self.{name} = {name}" for name in attributes]
-        inputs = ", ".join(["self", *operands, *(["batch"] if rule.takes("batch") else [])])
+        required = len(operands) - op.optional
+        signature = operands[:required] + [f"{name}=None" for name in operands[required:]]
+        inputs = ", ".join(["self", *signature, *(["batch"] if rule.takes("batch") else [])])
         lines += ["", f"    def forward({inputs}):"]
         attribute_names = {*weights, *attributes, *(["training"] if rule.takes("training") else [])}
         body = _inline_body(rule, attribute_names, operands)

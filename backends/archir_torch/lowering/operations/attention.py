@@ -24,6 +24,8 @@ def attention(
     window: int | None = None,
     kv_heads: int | None = None,
     along: str = "all",
+    dropout: float = 0.0,
+    training: bool = False,
 ) -> Tensor:
     if along != "all":  # each row or column of the map becomes a sample of tokens
         axis = {"width": -1, "height": -2, "depth": -3}[along]
@@ -37,13 +39,14 @@ def attention(
         key, value = (_repeat_heads(x, axis, kv_heads, heads // kv_heads) for x in (key, value))
     if mask is not None or window is not None:
         mask, causal = _bias(query, key, mask, causal, window), False
+    drop = dropout if training else 0.0
     if query.dim() == 3:
         q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in (query, key, value))
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)
+        y = F.scaled_dot_product_attention(q, k, v, mask, drop, causal, scale=scale)
         y = y.transpose(1, 2).flatten(2)
         return y if along == "all" else y.unflatten(0, lines).movedim(-1, 1).movedim(-1, axis)
     q, k, v = (x.flatten(2).unflatten(1, (heads, -1)).transpose(2, 3) for x in (query, key, value))
-    y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)
+    y = F.scaled_dot_product_attention(q, k, v, mask, drop, causal, scale=scale)
     return y.transpose(2, 3).flatten(1, 2).unflatten(2, query.shape[2:])
 
 
@@ -87,6 +90,8 @@ def axial_attention(
     axis: str,
     heads: int,
     scale: float,
+    dropout: float = 0.0,
+    training: bool = False,
 ) -> Tensor:
     last = (0, 3, 2, 1) if axis == "height" else (0, 2, 3, 1)
     q, k, v = (x.permute(last).unflatten(3, (heads, -1)).transpose(2, 3) for x in (query, key, value))
@@ -96,7 +101,8 @@ def axial_attention(
         position = torch.arange(span, device=q.device)
         table = offsets[:, position - position[:, None] + span - 1].to(q.dtype)
         bias = torch.einsum("bphid,dij->bphij", q, table) * scale
-    y = F.scaled_dot_product_attention(q, k, v, bias, scale=scale).transpose(2, 3).flatten(3)
+    drop = dropout if training else 0.0
+    y = F.scaled_dot_product_attention(q, k, v, bias, drop, scale=scale).transpose(2, 3).flatten(3)
     return y.permute((0, 3, 2, 1) if axis == "height" else (0, 3, 1, 2))
 
 

@@ -3,7 +3,7 @@
 ARCHIR_NAS=FOLDER python benchmarks/latency_models.py [--draws 20] [--tested 2000] [--only help_nas_bench_201]
 
 The folder has the arrays of HELP (Lee et al. 2021), `help_nb201_latency.npz`, `help_fbnet.npz` and `help_ofa.npz`, and
-`nb201.npz`. For each setting of devices, networks are sampled, a model is fitted to them as `archir bench --fit` does,
+`nb201.npz`. For each setting of devices, networks are sampled, a model is fitted to them as `archir latency fit` does,
 and predicts networks that were not measured. The figures are kept in `benchmarks/results/latency_models_cpu.txt`.
 """
 

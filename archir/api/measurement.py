@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from archir import backends
 from archir.api.loading import as_graph, require_space
+from archir.backends.latency_benches import open_bench
 from archir.diagnostics.errors import LimitError, fail
-from archir.diagnostics.hints import suggest
-from archir.ir.graph import Graph
+from archir.ir.graph import Constraint, Graph
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
 
     from archir.backends.speed.measurements import Speeds
     from archir.costs.latencies.counts import RunCounts
-    from archir.costs.latencies.measurement import Bench, ProgressWrapper, Validation
+    from archir.costs.latencies.measurement import ProgressWrapper, Validation
     from archir.costs.latencies.model import LatencyModel
-    from archir.costs.latencies.table import Device, LatencyTable
+    from archir.costs.latencies.table import Conditions, Device, LatencyTable
     from archir.spaces.architecture import Architecture
     from archir.spaces.rows import Codes
     from archir.spaces.space import Space
@@ -35,12 +34,6 @@ _REFERENCE_NETWORKS = 256
 """Number of random networks from which a latency model estimates how much each feature varies over the space."""
 _SAMPLES_PER_NETWORK = 4
 """Number of architectures sampled for each one requested; duplicates among them are dropped."""
-
-BENCHES = {
-    "cpu": ("torch", "cpu"), "cuda": ("torch", "cuda"),
-    "onnxruntime-cpu": ("onnx", "cpu"), "onnxruntime-cuda": ("onnx", "cuda"),
-}  # fmt: skip
-"""Maps each device name of latency tables to a backend, and to the name of the device in that backend."""
 
 
 def bench(
@@ -76,7 +69,7 @@ def bench(
         existing = latency_table(path)
         threads = threads or existing.threads
     operations = space_workloads(graph)
-    with _bench(device, batch, threads) as device_bench:
+    with open_bench(device, batch, threads) as device_bench:
         if existing is not None:
             benches.check_same_machine(existing, device, batch, device_bench)
         table = existing or benches.new_table(device, batch, device_bench)
@@ -91,21 +84,28 @@ def bench(
 
 
 def validate(
-    table: LatencyTable, space: Space, n: int = 20, *, seed: int = 0, progress: ProgressWrapper | None = None
+    predictor: LatencyTable | LatencyModel,
+    space: Space,
+    n: int = 20,
+    *,
+    where: str | None = None,
+    seed: int = 0,
+    progress: ProgressWrapper | None = None,
 ) -> Validation:
-    """Compare latencies predicted by a latency table, as sums over operations, with measurements of whole networks.
+    """Compare the latencies that a latency table or model predicts with measurements of whole networks.
 
-    `n` random architectures of the `space`, sampled with `seed`, are measured on the table's device.
-    `progress(items, count, label)` wraps the iteration over networks, to report progress. Returns a `Validation` with
-    predicted and measured latencies, their rank correlation and mean error. Raises ArchError, for example A1505 if the
-    device is not available.
+    `n` random architectures of the `space` within its bounds and those in `where`, sampled with `seed`, are measured
+    under the conditions of the table or model. `progress(items, count, label)` wraps the iteration over networks, to
+    report progress. Returns a `Validation` with predicted and measured latencies, their rank correlation and mean
+    error. Raises ArchError, for example A1505 if the device is not available, and A1503 if this is another machine.
     """
     from archir.costs.latencies import measurement as benches
 
-    rng = random.Random(seed)
-    networks = [require_space(space).specialize(space.sample(rng)) for _ in range(n)]
-    with _bench(table.device, table.batch, table.threads) as device_bench:
-        return benches.validate(table, networks, device_bench, progress=progress or benches.without_progress)
+    bounded, rng = _with_known_bounds(space, where), random.Random(seed)
+    networks = [bounded.specialize(item) for item in _sample_distinct(bounded, n, rng)]
+    conditions = benches.conditions_of(predictor)
+    with open_bench(conditions.device, conditions.batch, conditions.threads) as device_bench:
+        return benches.validate(predictor, networks, device_bench, progress=progress or benches.without_progress)
 
 
 def measure(
@@ -166,6 +166,7 @@ def fit_latency(
     *,
     operations: LatencyTable | None = None,
     device: str = "",
+    conditions: Conditions | None = None,
     seed: int = 0,
 ) -> LatencyModel:
     """Fit a model that predicts the latency of a space's networks to measured networks.
@@ -173,12 +174,13 @@ def fit_latency(
     `architectures` are n architectures of the `space`, and `nanoseconds` [n] their measured latencies. Several kinds of
     models are fitted, and the one with the lowest leave-one-out error is returned; if `operations`, a latency table of
     single operations, is given, the candidates include models that use it. `device` is a free-text note of where the
-    networks were measured. `seed` generates the random networks from which the model estimates how much the networks of
-    the space vary, and the hyperparameters over which the model averages. If `path` is given, the model is written to
-    that file.
+    networks were measured, and `conditions` describes that in detail if archir measured them. `seed` generates the
+    random networks from which the model estimates how much the networks of the space vary, and the hyperparameters over
+    which the model averages. If `path` is given, the model is written to that file.
 
     Returns a `LatencyModel`, whose `margin(0.95)` is half the width of the interval around a prediction
-    that contains the latency of a new network with a probability of 95%. Raises ArchError:
+    that contains the latency of a new network with a probability of 95%, and whose `held_out` says whether that held
+    for networks that the prediction was not fitted to. Raises ArchError:
     A1510 (too few networks, or invalid times), A1502 (the table lacks operations).
     """
     import numpy as np
@@ -186,7 +188,7 @@ def fit_latency(
     from archir.costs.latencies.fitting import fit_model
 
     unbounded = require_space(space).unbounded  # a latency bound may refer to the file that this function writes
-    reference = unbounded.sample_codes(_REFERENCE_NETWORKS, np.random.default_rng(seed))
+    reference = _with_known_bounds(space, None, path).sample_codes(_REFERENCE_NETWORKS, np.random.default_rng(seed))
     codes = np.array([architecture.codes for architecture in architectures], np.int16).reshape(
         len(architectures), len(space.order)
     )
@@ -195,7 +197,13 @@ def fit_latency(
         raise fail("A1510", f"there are {len(codes):,} architectures, but {len(measured):,} times")
     counts = _counts(unbounded, np.concatenate([codes, reference]))
     model = fit_model(
-        counts[: len(codes)], measured, reference=counts[len(codes) :], table=operations, device=device, seed=seed
+        counts[: len(codes)],
+        measured,
+        reference=counts[len(codes) :],
+        table=operations,
+        device=device,
+        conditions=conditions,
+        seed=seed,
     )
     if path is not None:
         model.write(path)
@@ -217,43 +225,65 @@ def _counts(space: Space, codes: Codes) -> RunCounts:
 
 def measured_latency(
     space: Space,
-    n: int = 30,
+    n: int = 40,
     *,
+    where: str | None = None,
     device: Device = "cpu",
     batch: int = 1,
     threads: int | None = None,
     seed: int = 0,
+    path: str | Path | None = None,
     progress: ProgressWrapper | None = None,
-) -> tuple[list[Architecture], list[float]]:
+) -> MeasuredLatencies:
     """Measure the latency of random architectures of a space.
 
-    `n` distinct architectures (fewer, if the space has fewer) are sampled with `seed`, ignoring the space's cost
-    bounds, and timed alternately on inputs with `batch` samples. `device` is `cpu`, `cuda`, `onnxruntime-cpu` or
-    `onnxruntime-cuda`; `threads` is the number of CPU threads, by default the framework's own. `progress(items, count,
-    label)` wraps the iteration over networks, to report progress.
+    `n` distinct architectures (fewer, if the space has fewer) are sampled with `seed` within the bounds of the space
+    and those in `where`; bounds on a latency are ignored if their file is missing or is `path`. Each is measured by
+    itself and warm on inputs with `batch` samples. `device` is `cpu`, `cuda`, `onnxruntime-cpu` or `onnxruntime-cuda`;
+    `threads` is the number of CPU threads, by default one per core. `progress(items, count, label)` wraps the iteration
+    over networks, to report progress.
 
-    Returns the architectures and the median latency of each in nanoseconds. Raises ArchError (A1505) if the device is
-    unknown or unavailable.
+    Returns the architectures, the median latency of each in nanoseconds, and the conditions. Raises ArchError (A1505)
+    if the device is unknown or unavailable.
     """
     from archir.costs.latencies import measurement as benches
 
-    rng = random.Random(seed)
-    unbounded = require_space(space).unbounded
-    sampled = list(dict.fromkeys(unbounded.sample(rng) for _ in range(_SAMPLES_PER_NETWORK * n)))[:n]
-    with _bench(device, batch, threads) as device_bench:
-        graphs = [unbounded.specialize(item) for item in sampled]
+    bounded = _with_known_bounds(space, where, path)
+    sampled = _sample_distinct(bounded, n, random.Random(seed))
+    with open_bench(device, batch, threads) as device_bench:
+        graphs = [bounded.specialize(item) for item in sampled]
         timings = benches.measure_networks(graphs, device_bench, progress=progress or benches.without_progress)
-    return sampled, [item.median for item in timings]
+        conditions = benches.conditions(device, batch, device_bench)
+    return MeasuredLatencies(sampled, [item.median for item in timings], conditions)
 
 
-def _bench(device: str, batch: int, threads: int | None) -> AbstractContextManager[Bench]:
-    """Return the context manager that prepares a device for timing.
+class MeasuredLatencies(NamedTuple):
+    """Architectures, the latency of each in nanoseconds, and the conditions of the measurement."""
 
-    Raises ArchError (A1505) if the device is unknown.
-    """
-    if device not in BENCHES:
-        hint = suggest(device, BENCHES) or f"devices are {', '.join(BENCHES)}"
-        raise fail("A1505", f"there is no device `{device}`", None, hint)
-    backend, kind = BENCHES[device]
-    ready: AbstractContextManager[Bench] = backends.get(backend).bench(kind, batch, threads)
-    return ready
+    architectures: list[Architecture]
+    nanoseconds: list[float]
+    conditions: Conditions
+
+
+def _with_known_bounds(space: Space, where: str | None, path: str | Path | None = None) -> Space:
+    """Return the space with bounds `where`, without bounds on latencies whose file is missing or is `path`."""
+    from archir.language.elaboration.cost_names import latency_file
+    from archir.spaces.space import Space
+
+    bounded = require_space(space) if where is None else require_space(space).where(where)
+    graph = copy(bounded.graph)
+
+    def is_known(bound: Constraint) -> bool:
+        file = latency_file(bound.cost or "")
+        if file is None:
+            return True
+        found = bound.table or Path(file)
+        return found.exists() and (path is None or found.resolve() != Path(path).resolve())
+
+    graph.constraints = [*filter(is_known, graph.constraints)]
+    return Space(graph)
+
+
+def _sample_distinct(space: Space, n: int, rng: random.Random) -> list[Architecture]:
+    """Return `n` distinct random architectures; fewer, if the samples repeat."""
+    return list(dict.fromkeys(space.sample(rng) for _ in range(_SAMPLES_PER_NETWORK * n)))[:n]

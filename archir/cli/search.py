@@ -14,7 +14,7 @@ import click
 from archir import backends
 from archir.api.progress import SearchProgress
 from archir.cli.options import SOURCES, parse_overrides
-from archir.cli.output import console, count_noun, emit, resumable, say
+from archir.cli.output import console, count_noun, emit, resumable, say, table
 from archir.cli.param_types import PathParam
 from archir.data.sources import module_of
 from archir.diagnostics.errors import join_names
@@ -159,11 +159,15 @@ def _show(summary: Mapping[str, Any]) -> None:
         if measures:
             say(f"{name}: {', '.join(measures)}")
     for name, front in summary.get("fronts", {}).items():
-        from archir.search.fronts import table
+        from archir.search.fronts import table as front_table
         from archir.search.objectives import objective
 
-        console().print(table(front["front"], [objective(text) for text in front["objectives"]], f"front of `{name}`"))
+        console().print(
+            front_table(front["front"], [objective(text) for text in front["objectives"]], f"front of `{name}`")
+        )
         say(f"its architectures: {summary['folder']}/phases/{name}/front/")
+    for name, measured in summary.get("latency", {}).items():
+        _show_latency(name, measured)
     if "architecture" in summary:
         say(f"architecture of `{summary['architecture']['phase']}`: {summary['folder']}/best.json")
     if "network" in summary:
@@ -172,6 +176,26 @@ def _show(summary: Mapping[str, Any]) -> None:
     if "onnx" in summary:
         say(f"ONNX: {summary['folder']}/model.onnx, largest difference to torch {summary['onnx']['relative']:.1e}")
     say(f"report: {summary['folder']}/report.html")
+
+
+def _show_latency(phase: str, measured: Mapping[str, Any]) -> None:
+    """Print the predicted and measured latency of a phase's best candidates, best first."""
+    for bound in measured["bounds"]:
+        if "not_measured" in bound:
+            say(f"{phase}: candidates within {bound['bound']} were not measured: {bound['not_measured']}")
+            continue
+        pairs = zip(bound["predicted"], bound["measured"], strict=True)
+        rows = [
+            (
+                f"{'*' if number == measured['chosen'] else ' '} {number + 1}",
+                f"{predicted / 1000:,.1f}",
+                f"{us / 1000:,.1f}",
+            )
+            for number, (predicted, us) in enumerate(pairs)
+        ]
+        table(f"`{phase}`: {bound['bound']}", ["candidate", "predicted, us", "measured, us"], rows, right=(1, 2))
+    if measured["chosen"] is None and measured["architectures"]:
+        say(f"{phase}: the bound was not reached: no measured candidate is within it; the best candidate is kept")
 
 
 _SHOWN_COLUMNS = ("epochs", "loss", "minutes")

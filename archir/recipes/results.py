@@ -37,6 +37,8 @@ MAX_PICTURES, MAX_PICTURE_CHARACTERS = 12, 1_500_000
 characters."""
 SUMMARY, REPORT = "summary.json", "report.html"
 FRONT, PLANE = "front.json", "front.svg"
+MEASURED = "measured"
+"""Name of the JSON file of a phase with the measured latencies of its best candidates."""
 
 
 class Deployment(Protocol[Tensor]):
@@ -76,6 +78,8 @@ def write(
         name, architecture = derived[-1]
         files[BEST] = architecture.to_json()
         summary["architecture"] = {"phase": name, "choices": dict(architecture)}
+    if measured := {name: table for name in outcomes if (table := _stored(run, name, f"{MEASURED}.json"))}:
+        summary["latency"] = measured
     if fronts := {name: front for name in outcomes if (front := _stored(run, name, FRONT))}:
         summary["fronts"] = fronts
     for name, outcome in trained if recipe.export == "each" else trained[-1:]:

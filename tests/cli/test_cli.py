@@ -177,7 +177,7 @@ def test_former_names_are_refused_with_the_current_one(line: str, hint: str) -> 
         ["compile", NET, "--to", "exported", "-o", "@/net.pt2"],
         ["train", NET, "--epochs", "1", "-o", "@/run"],
         ["bench", NET, "--picture", "@/speed.svg"],
-        ["bench", NET, "--table", "@/table.json"],
+        ["latency", "table", NET, "-o", "@/table.json"],
         ["quantize", "net.onnx", "-o", "@/int8.onnx"],
     ],
     ids=lambda arguments: " ".join(arguments[:1] + arguments[-1:]),

@@ -60,9 +60,10 @@ def everything(space: Space, table: LatencyTable) -> tuple[np.ndarray[Any, Any],
     return np.array([architecture.codes for architecture in found], np.int16), np.array(times)
 
 
-def run(*arguments: str, code: int = 0) -> Result:
+def run(*arguments: str, code: int | None = 0) -> Result:
+    """Run the command; the exit code is `code`, or 0 or 1 if that depends on how fast networks are here."""
     result = CliRunner().invoke(main, list(arguments), env={"COLUMNS": "120"})
-    assert result.exit_code == code, result.output
+    assert result.exit_code in ((0, 1) if code is None else (code,)), result.output
     return result
 
 
@@ -196,8 +197,8 @@ def test_unusable_tables_are_reported_at_the_requirement(require: str, folder: P
 
 def test_bench_measures_table_that_the_net_itself_requires(folder: Path) -> None:
     file = written(folder, f"require {COST} <= 1000ms")
-    run("bench", "--table", "t.json", "--threads", "1", str(file))
-    run("bench", "--validate", "t.json", str(file), "-n", "2")
+    run("latency", "table", str(file), "-o", "t.json", "--threads", "1")
+    assert "measured, us" in run("latency", "check", str(file), "t.json", "-n", "2", code=None).output
     assert archir.check(file) == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from itertools import count
+from itertools import count, groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 import archir
 from archir.costs.latencies import files
 from archir.costs.latencies.measurement import check_same_machine, new_table
-from archir.costs.latencies.timing import Effort, TimedRun, Timing, measure, measure_in_turns
+from archir.costs.latencies.timing import Effort, TimedRun, Timing, measure, measure_in_visits
 from archir.costs.latencies.workloads import space_workloads
 from archir.diagnostics.errors import ArchError
 from tests.latencies import QUICK, SMALL, FakeBench, filled, table_of
@@ -33,38 +33,38 @@ def timer(durations: Iterable[float]) -> tuple[TimedRun, list[int]]:
 
 def test_steady_runs_take_minimum_number_of_samples() -> None:
     timed, asked = timer(10.0 for _ in count())
-    assert measure(timed, Effort(sample_ns=1000, min_samples=7)) == Timing(10.0, 0.0, 7)
+    assert measure(timed, Effort(sample_ns=1000, min_samples=7, warm_ns=0)) == Timing(10.0, 0.0, 7)
     assert asked == [1, 1, 2, 4, 8, 16, 32, 64, *[128] * 8]
 
 
 def test_the_warm_up_does_not_count() -> None:
     timed, _ = timer([10**6, *[50.0] * 50])
-    assert measure(timed, Effort(sample_ns=100)).median == 50.0
+    assert measure(timed, Effort(sample_ns=100, warm_ns=0)).median == 50.0
 
 
 def test_noisy_runs_are_sampled_until_median_is_precise() -> None:
     rng = random.Random(0)
     timed, _ = timer(rng.gauss(100, 5) for _ in count())
-    found = measure(timed, Effort(sample_ns=50))
+    found = measure(timed, Effort(sample_ns=50, warm_ns=0))
     assert 11 < found.samples < 101
     assert found.spread <= 0.01 * found.median * found.samples**0.5
     assert abs(found.median - 100) < 3
     wild, _ = timer(rng.choice([1.0, 100.0]) for _ in count())
-    assert measure(wild, Effort(sample_ns=1)).samples == 101
+    assert measure(wild, Effort(sample_ns=1, warm_ns=0)).samples == 101
 
 
 def test_slow_runs_are_measured_for_limited_time() -> None:
     timed, asked = timer(4e8 + 1e7 * i for i in count())
     assert measure(timed).samples == 3
-    assert asked == [1] * 5
+    assert asked == [1] * 6
 
 
 def test_median_and_spread_come_from_quartiles() -> None:
     timed, _ = timer([0.0, 9.0, 1.0, 2.0, 3.0, 4.0, 5.0])
-    assert measure(timed, Effort(sample_ns=1, min_samples=5, max_samples=5)) == Timing(3.0, 2.0, 5)
+    assert measure(timed, Effort(sample_ns=1, min_samples=5, max_samples=5, warm_ns=0)) == Timing(3.0, 2.0, 5)
 
 
-def test_measured_subjects_alternate_after_calibration() -> None:
+def test_networks_are_measured_by_themselves_and_warm_in_several_visits() -> None:
     order: list[str] = []
 
     def thing(name: str, cost: float) -> TimedRun:
@@ -74,9 +74,12 @@ def test_measured_subjects_alternate_after_calibration() -> None:
 
         return timed
 
-    found = dict(measure_in_turns([thing("a", 10.0), thing("b", 20.0)], Effort(sample_ns=1, min_samples=3)))
-    assert found == {0: Timing(10.0, 0.0, 3), 1: Timing(20.0, 0.0, 3)}
-    assert order == ["a", "a", "b", "b", *["a", "b"] * 3]
+    effort = Effort(sample_ns=1, min_samples=6, warm_ns=35)
+    found = dict(measure_in_visits([thing("a", 10.0), thing("b", 20.0)], effort))
+    assert found == {0: Timing(10.0, 0.0, 6), 1: Timing(20.0, 0.0, 6)}
+    visits = [(name, len([*group])) for name, group in groupby(order)]
+    first, timed, warm = 2, 2, {"a": 4, "b": 2}
+    assert visits == [("a", first), ("b", first), *((name, warm[name] + timed) for name in "ab" * 3)]
 
 
 # filling tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -12,6 +12,8 @@ from zlib import crc32
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import nnls
 from scipy.stats import t as student
 
@@ -28,7 +30,7 @@ from archir.ops.activation import Relu
 from archir.ops.conv import Conv, Linear
 from archir.spaces.space import Space
 from tests.conftest import ROOT
-from tests.latencies import SMALL, FakeBench, filled, table_of
+from tests.latencies import SMALL, FakeBench, filled, table_of, validation
 from tests.soak import with_soak
 
 COST = 'latency("m.json")'
@@ -221,7 +223,7 @@ def test_rejects_unknown_operations_and_invalid_confidence(folder: Path) -> None
     model = model_of(space)
     entries = {key: value for key, value in model.entries.items() if not key.startswith("gelu")}
     model_of(space, entries=entries).write("m.json")
-    with pytest.raises(ArchError, match=r"A1502.*gelu(.|\n)*bench --fit"):
+    with pytest.raises(ArchError, match=r"A1502.*gelu(.|\n)*latency fit"):
         space.cost(list(space.enumerate()), [COST])
     model.write("m.json")
     for wrong in ("0.4", "1", "7"):
@@ -324,7 +326,7 @@ def test_documented_model_errors_match_benchmark_results() -> None:
 
 
 def run(*arguments: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, ["bench", *arguments], catch_exceptions=False)
+    result = CliRunner().invoke(main, ["latency", *arguments], catch_exceptions=False)
     assert result.exit_code == code, result.output + result.stderr
     return result
 
@@ -341,15 +343,19 @@ def test_model_is_fitted_to_csv_measurements(folder: Path) -> None:
     (folder / "phone.csv").write_text("\n".join([",".join([*map(str, range(len(paths))), "us"]), *rows]) + "\n")
     choices = "\n".join(f'"{path}" = "{i}"' for i, path in enumerate(paths))
     (folder / "phone.toml").write_text(f'[choices]\n{choices}\n[measures]\nus = {{ column = "us", best = "min" }}\n')
-    said = run("--fit", "m.json", "net.arch", "--measured", "phone.csv", "--unit", "us").output
+    said = run("fit", "net.arch", "-o", "m.json", "--measured", "phone.csv", "--unit", "us").output
     assert f"fitted to {len(found)} networks (us of phone.csv)" in said
     assert "95% of new networks are expected within" in said
     model, other = archir.latency_model("m.json"), archir.fit_latency(space, found, times)
     assert (model.entries, model.error) == (other.entries, pytest.approx(other.error))
-    facts = json.loads(run("--fit", "m.json", "net.arch", "--measured", "phone.csv", "--unit", "us", "--json").output)
+    facts = json.loads(
+        run("fit", "net.arch", "-o", "m.json", "--measured", "phone.csv", "--unit", "us", "--json").output
+    )
     assert facts["networks"] == len(found)
     assert facts["margin"] == archir.latency_model("m.json").margin()
-    assert "A2251" in run("--fit", "m.json", "net.arch", "--measured", "phone.csv", "--measure", "ms", code=1).stderr
+    assert (
+        "A2251" in run("fit", "net.arch", "-o", "m.json", "--measured", "phone.csv", "--measure", "ms", code=1).stderr
+    )
 
 
 def test_model_is_fitted_to_networks_measured_by_bench(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,9 +363,9 @@ def test_model_is_fitted_to_networks_measured_by_bench(folder: Path, monkeypatch
     def bench(device: str, batch: int, threads: int | None) -> Iterator[FakeBench]:
         yield FakeBench()
 
-    monkeypatch.setattr("archir.api.measurement._bench", bench)
+    monkeypatch.setattr("archir.api.measurement.open_bench", bench)
     (folder / "net.arch").write_text(SMALL["depth"].replace("output", f"require {COST} <= 60us\noutput", 1))
-    assert "fitted to 12 networks (cpu, batch 1)" in run("--fit", "m.json", "net.arch", "-n", "12").output
+    assert "fitted to 12 networks (cpu, 1 thread, batch 1)" in run("fit", "net.arch", "-o", "m.json", "-n", "12").output
     space = archir.loads(SMALL["depth"])
     model = archir.latency_model("m.json")
     for one in space.enumerate():  # 100 ns, and 10 ns a node
@@ -367,12 +373,66 @@ def test_model_is_fitted_to_networks_measured_by_bench(folder: Path, monkeypatch
         assert model.estimate(graph) == pytest.approx(100 + 10 * (len(graph) - 1), abs=model.margin(0.99) + 1)
 
 
-def test_options_of_other_modes_are_refused(folder: Path) -> None:
+def test_options_without_effect_are_refused(folder: Path) -> None:
     (folder / "net.arch").write_text(SMALL["depth"])
-    assert "give one of" in run("--fit", "m.json", "--table", "t.json", "net.arch", code=2).stderr
-    assert "does not apply to" in run("--table", "t.json", "net.arch", "--unit", "ms", code=2).stderr
     for option in ("--map", "--measure", "--unit"):
-        said = run("--fit", "m.json", "net.arch", option, "ms", code=2).stderr
-        assert f"{option} does not apply to --fit without --measured" in said
-    said = run("--fit", "m.json", "net.arch", "--measured", "phone.csv", "-n", "3", code=2).stderr
-    assert "-n does not apply to --fit with --measured" in said
+        said = run("fit", "net.arch", "-o", "m.json", option, "ms", code=2).stderr
+        assert f"{option} has no effect without --measured" in said
+    said = run("fit", "net.arch", "-o", "m.json", "--measured", "phone.csv", "-n", "3", code=2).stderr
+    assert "-n has no effect with --measured" in said
+
+
+def test_networks_are_measured_within_the_bounds_of_the_space(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def bench(device: str, batch: int, threads: int | None) -> Iterator[FakeBench]:
+        yield FakeBench()
+
+    monkeypatch.setattr("archir.api.measurement.open_bench", bench)
+    bounds = f"require params <= 800\nrequire {COST} <= 60us\n"
+    (folder / "net.arch").write_text(SMALL["depth"].replace("output", f"{bounds}output", 1))
+    space = archir.load("net.arch")
+    measured = archir.measured_latency(space, 12, where="macs >= 2000", path=folder / "m.json")
+    costs = [space.unbounded.specialize(one) for one in measured.architectures]
+    assert len(costs) == 12
+    assert all(archir.cost(graph).params <= 800 and archir.cost(graph).macs >= 2000 for graph in costs)
+    assert measured.conditions.threads == 1
+
+
+@given(st.data())
+@settings(deadline=None)
+def test_no_term_of_a_fitted_model_is_negative(data: st.DataObject) -> None:
+    space = archir.loads(SMALL[data.draw(st.sampled_from(["depth", "values", "conditional"]))])
+    everything = list(space.enumerate())
+    count = data.draw(st.integers(5, min(12, len(everything))))
+    sampled = data.draw(st.permutations(everything))[:count]
+    times = data.draw(
+        st.lists(st.floats(1, 1e9), min_size=count, max_size=count).filter(lambda times: len({*times}) > 1)
+    )
+    model = archir.fit_latency(space, sampled, times)
+    assert model.offset >= 0
+    assert min(model.entries.values()) >= 0
+    assert all(model.estimate(space.specialize(one)) >= 0 for one in everything[:5])
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e9), st.floats(1, 1e9)), min_size=2, max_size=8))
+@settings(deadline=None)
+def test_no_constant_of_a_calibration_is_negative(pairs: list[tuple[float, float]]) -> None:
+    with suppress(ArchError):  # measured latencies do not rise with the sums
+        correction = validation(pairs).correction()
+        assert correction.scale > 0
+        assert correction.offset >= 0
+
+
+def test_held_out_networks_decide_whether_a_model_is_fit_for_bounds() -> None:
+    space = archir.loads(SMALL["depth"])
+    everything = list(space.enumerate())[::2]
+    exact = archir.fit_latency(space, everything, truth(archir.loads(SMALL["depth"]))[::2])
+    assert exact.held_out is not None
+    assert exact.held_out.networks == len(everything)
+    assert exact.held_out.misfits == []
+    rng = np.random.default_rng(0)
+    noise = archir.fit_latency(space, everything, rng.uniform(1e3, 2e3, len(everything)))
+    assert noise.held_out is not None
+    assert "rank correlation" in noise.held_out.misfits[-1]
+    few = archir.fit_latency(space, everything[:5], [1.0, 2.0, 3.0, 4.0, 5.0])
+    assert few.held_out is None

@@ -120,7 +120,7 @@ def test_broken_tables_are_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ArchError, match=r"A1501.*none\.json cannot be read(.|\n)*archir bench --table"):
+    with pytest.raises(ArchError, match=r"A1501.*none\.json cannot be read(.|\n)*archir latency table"):
         archir.latency_table(tmp_path / "none.json")
     with pytest.raises(ArchError, match="A1501"):
         archir.latency_table(tmp_path)

@@ -27,7 +27,7 @@ class RunCounts:
     workloads: tuple[Workload, ...]
     times: NDArray[np.float64]
 
-    def __getitem__(self, rows: slice) -> RunCounts:
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> RunCounts:
         """Return the counts of these networks only."""
         return RunCounts(self.workloads, self.times[rows])
 

@@ -33,7 +33,9 @@ def read_latency_file(path: str | Path, shown: str = "") -> LatencyTable | Laten
         with open_regular(Path(path)) as stream:
             text = stream.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
-        hint = f"measure a table: archir bench --table {shown} FILE, or fit a model: archir bench --fit {shown} FILE"
+        hint = (
+            f"measure a table: archir latency table FILE -o {shown}, or fit a model: archir latency fit FILE -o {shown}"
+        )
         raise fail("A1501", f"{shown} cannot be read: {describe_error(error)}", None, hint) from None
     if len(text) > MAX_FILE_BYTES:
         raise fail("A1501", f"{shown} is not a latency table: it has more than {MAX_FILE_BYTES:,} bytes")
@@ -60,7 +62,7 @@ def read_model(path: str | Path) -> LatencyModel:
     """Read a latency model. Raises ArchError (A1501) if the file is not a valid one."""
     content = read_latency_file(path)
     if isinstance(content, LatencyTable):
-        hint = f"fit a model: archir bench --fit MODEL.json --operations {path} FILE"
+        hint = f"fit a model: archir latency fit FILE -o MODEL.json --operations {path}"
         raise fail("A1501", f"{path} is a latency table, not a latency model", None, hint)
     return content
 
@@ -75,7 +77,7 @@ def latency_cost(graph: Graph, name: str, file: Path | None = None) -> Rule:
     content = read_latency_file(file or shown, shown)
     if isinstance(content, LatencyTable):
         if confidence is not None:
-            hint = f"fit a model to measured networks: archir bench --fit MODEL.json --operations {shown} FILE"
+            hint = f"fit a model to measured networks: archir latency fit FILE -o MODEL.json --operations {shown}"
             raise fail("A1509", f"a latency table has no error estimate for a confidence: {shown}", None, hint)
         content.check_covers(graph)
         return Rule(latency_rule(content), content.base)

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from archir.costs.latencies.counts import RunCounts
 from archir.costs.latencies.gaussian_process import FittedProcess, Matrix, fit_process
-from archir.costs.latencies.model import MAX_NANOSECONDS, MIN_NETWORKS, Kind, LatencyModel
-from archir.costs.latencies.table import LatencyTable
+from archir.costs.latencies.model import MAX_NANOSECONDS, MIN_NETWORKS, HeldOut, Kind, LatencyModel
+from archir.costs.latencies.table import Conditions, LatencyTable
 from archir.diagnostics.errors import fail
-from archir.utils.ranks import spearman
+from archir.utils.ranks import kendall, spearman
 
 MAX_NETWORKS = 2_000
 """Maximum number of networks that a model is fitted to; the work grows with the cube of their number."""
@@ -39,9 +39,13 @@ class _FeatureBlock:
         self.rows = times @ self.values - self.mean
 
 
+FOLDS = 5
+"""Number of parts of the measured networks; each is predicted by a model fitted to the others."""
+
+
 def fit_model(
     counts: RunCounts, measured: NDArray[np.float64], *, reference: RunCounts, table: LatencyTable | None = None,
-    device: str = "", seed: int = 0,
+    device: str = "", conditions: Conditions | None = None, seed: int = 0,
 ) -> LatencyModel:  # fmt: skip
     """Fit a latency model to networks that took `measured` nanoseconds [n].
 
@@ -55,10 +59,41 @@ def fit_model(
     - `table` (only with a table): a line fitted to the table's sums;
     - `table and operations` (only with a table).
 
-    The model with the smallest leave-one-out error is returned. Raises ArchError (A1502), and A1510 for too few
-    networks or invalid times.
+    The model with the smallest leave-one-out error is returned, with a check of predictions for networks that were held
+    out. Raises ArchError (A1502), and A1510 for too few networks or invalid times.
     """
     _check_latencies(measured)
+    model = _fit(counts, measured, reference, table, seed)
+    held_out = _check_held_out(counts, measured, reference, table, seed)
+    return model.model_copy(update={"device": device, "conditions": conditions, "held_out": held_out})
+
+
+def _check_held_out(
+    counts: RunCounts, measured: NDArray[np.float64], reference: RunCounts, table: LatencyTable | None,
+    seed: int,
+) -> HeldOut | None:  # fmt: skip
+    """Predict each of FOLDS parts of the networks by a model fitted to the others; None for too few networks."""
+    predicted = np.empty(len(measured))
+    inside = 0
+    parts = np.array_split(np.random.default_rng(seed).permutation(len(measured)), FOLDS)
+    if len(measured) - len(parts[0]) < MIN_NETWORKS:
+        return None
+    for part in parts:
+        rest = np.setdiff1d(np.arange(len(measured)), part)
+        if np.ptp(measured[rest]) == 0:
+            return None
+        fitted = _fit(counts[rest], measured[rest], reference, table, seed)
+        terms = np.array([fitted.entries[workload.key] for workload in counts.workloads], np.float64)
+        predicted[part] = fitted.offset + counts.times[part] @ terms
+        inside += int((np.abs(predicted[part] - measured[part]) <= fitted.margin()).sum())
+    return HeldOut(networks=len(measured), inside=inside, rank_correlation=kendall(predicted, measured))
+
+
+def _fit(
+    counts: RunCounts, measured: NDArray[np.float64], reference: RunCounts, table: LatencyTable | None,
+    seed: int,
+) -> LatencyModel:  # fmt: skip
+    """Return the model with the smallest leave-one-out error."""
     all_counts = np.concatenate([counts.times, reference.times])
     costs, per_operation = (
         _FeatureBlock(values, counts.times, all_counts) for values in (counts.costs, np.eye(len(counts.workloads)))
@@ -83,7 +118,7 @@ def fit_model(
     return LatencyModel(
         schema_version=1,
         model=best,
-        device=device,
+        device="",
         networks=len(measured),
         error=errors[best],
         rank_correlation=spearman(measured - coefficients.errors, measured),

@@ -9,12 +9,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from archir.costs.latencies.table import Correction, Device, Entry, LatencyTable
-from archir.costs.latencies.timing import DEFAULT_EFFORT, Effort, TimedRun, Timing, measure, measure_in_turns
+from archir.costs.latencies.model import HeldOut, LatencyModel, student_quantile
+from archir.costs.latencies.table import Conditions, Correction, Device, Entry, LatencyTable
+from archir.costs.latencies.timing import DEFAULT_EFFORT, Effort, TimedRun, Timing, measure, measure_in_visits
 from archir.costs.latencies.workloads import Workload, chain_network
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
-from archir.utils.ranks import spearman
+from archir.utils.ranks import kendall, spearman
 
 ProgressWrapper = Callable[[Iterable[Any], int, str], Iterable[Any]]
 """Function that wraps an iterable to show progress.
@@ -23,7 +24,7 @@ It is called with the items, their number and a label, and yields the items.
 """
 
 MAX_RESIDENT_NETWORKS = 20
-"""Maximum number of networks that are in memory at the same time and measured alternately."""
+"""Maximum number of networks that are in memory at the same time."""
 SAVE_INTERVAL = 5.0
 """Seconds between saves: the maximum measuring time that is lost if the process is killed."""
 
@@ -55,42 +56,33 @@ def without_progress(items: Iterable[Any], total: int, what: str) -> Iterable[An
     return items
 
 
+def conditions(device: Device, batch: int, bench: Bench) -> Conditions:
+    """Return the conditions of measurements on a bench."""
+    return Conditions(device=device, batch=batch, threads=bench.threads, machine=bench.machine)
+
+
 def new_table(device: Device, batch: int, bench: Bench, effort: Effort = DEFAULT_EFFORT) -> LatencyTable:
     """Return a new table that contains no operations yet, only the measured overhead of a call on the device.
 
     The overhead is extrapolated from the times of two networks, one with one and one with two equal, cheap operations.
     """
-    timings = dict(measure_in_turns([bench.timed(chain_network(1)), bench.timed(chain_network(2))], effort))
+    timings = dict(measure_in_visits([bench.timed(chain_network(1)), bench.timed(chain_network(2))], effort))
     single, double = timings[0], timings[1]
     overhead = Entry(
         median=max(0.0, 2 * single.median - double.median),
         spread=2 * single.spread + double.spread,
         samples=min(single.samples, double.samples),
     )
-    return LatencyTable(
-        schema_version=1,
-        device=device,
-        batch=batch,
-        threads=bench.threads,
-        machine=bench.machine,
-        overhead=overhead,
-    )
+    return LatencyTable(schema_version=1, overhead=overhead, **dict(conditions(device, batch, bench)))
 
 
-def check_same_machine(table: LatencyTable, device: Device, batch: int, bench: Bench) -> None:
-    """Raise ArchError (A1503) if a table was measured on another device or with other software.
+def check_same_machine(table: Conditions, device: Device, batch: int, bench: Bench) -> None:
+    """Raise ArchError (A1503) if a table or model was measured on another device or with other software.
 
     The error lists the differences.
     """
-    recorded = {"device": table.device, "batch": str(table.batch), "threads": str(table.threads), **table.machine}
-    current = {"device": device, "batch": str(batch), "threads": str(bench.threads), **bench.machine}
-    differences = [
-        f"{name} {recorded.get(name, '-')}, here {current.get(name, '-')}"
-        for name in dict.fromkeys([*recorded, *current])
-        if recorded.get(name) != current.get(name)
-    ]
-    if differences:
-        raise fail("A1503", f"the latency table was measured under other conditions: {'; '.join(differences)}")
+    if differences := table.differences(conditions(device, batch, bench)):
+        raise fail("A1503", f"the latencies were measured under other conditions: {'; '.join(differences)}")
 
 
 def fill_table(
@@ -130,7 +122,7 @@ def _measure_entry(graph: Graph, bench: Bench, overhead: float, effort: Effort) 
 
 @dataclass(frozen=True)
 class MeasuredNetwork:
-    """Predicted and measured latency of a network, in nanoseconds; the prediction is the sum of table entries."""
+    """Predicted and measured latency of a network, in nanoseconds."""
 
     predicted: float
     measured: Timing
@@ -138,9 +130,13 @@ class MeasuredNetwork:
 
 @dataclass(frozen=True)
 class Validation:
-    """How accurately a table's sums predict the latency of whole networks."""
+    """How accurately a table's sums, or a model, predict the latency of whole networks.
+
+    `margin` is half the width of a model's 95% interval in nanoseconds, or None for a table.
+    """
 
     networks: tuple[MeasuredNetwork, ...]
+    margin: float | None = None
 
     def __repr__(self) -> str:
         return f"<Validation on {len(self.networks):,} networks: mean error {self.error:.1%}>"
@@ -161,13 +157,35 @@ class Validation:
 
         Each network's correction is fitted to all other networks (leave-one-out).
         """
+        corrected = self._corrected()
+        return None if corrected is None else _relative_error(corrected, self._measured)
+
+    @property
+    def held_out(self) -> HeldOut:
+        """How well the latency was predicted of networks that the prediction was not fitted to.
+
+        The interval of a table's sum is that of a line fitted to the sums of the other networks (Student's t).
+        """
+        y, count = self._measured, len(self.networks)
+        predicted = self._predicted if self.margin is not None else self._corrected()
+        if predicted is None:
+            return HeldOut(networks=count, inside=0, rank_correlation=None)
+        errors = np.abs(predicted - y)
+        margins: Any = self.margin
+        if margins is None:
+            others = (errors @ errors - errors**2) / max(1, count - 1)
+            margins = student_quantile(0.975, max(1, count - 3)) * np.sqrt(others * (1 + 1 / count))
+        inside = int((errors <= margins + 1e-9 * y).sum())  # sums of floats are inexact
+        return HeldOut(networks=count, inside=inside, rank_correlation=kendall(predicted, y))
+
+    def _corrected(self) -> Any:
+        """Predicted nanoseconds [networks], each corrected by the line fitted to all other networks; None if a line
+        cannot be fitted."""
         x, y = self._predicted, self._measured
-        masks = [np.arange(len(x)) != i for i in range(len(x))]
-        lines = [fit_line(x[mask], y[mask]) for mask in masks]
+        lines = [fit_line(x[mask], y[mask]) for mask in ~np.eye(len(x), dtype=bool)]
         if not lines or None in lines:
             return None
-        corrected = np.array([line[0] * value + line[1] for line, value in zip(lines, x, strict=True) if line])
-        return _relative_error(corrected, y)
+        return np.array([line[0] * value + line[1] for line, value in zip(lines, x, strict=True) if line])
 
     def correction(self) -> Correction:
         """Return the affine correction: the least-squares line over all networks with an offset of at least 0.
@@ -191,23 +209,38 @@ class Validation:
         return np.array([network.measured.median for network in self.networks])
 
 
+def conditions_of(predictor: LatencyTable | LatencyModel) -> Conditions:
+    """Return the conditions under which a table or model was measured.
+
+    Raises ArchError (A1503) for a model of latencies that were read from a table of results.
+    """
+    if isinstance(predictor, LatencyTable):
+        return Conditions(**predictor.model_dump(include=set(Conditions.model_fields)))
+    if predictor.conditions is None:
+        text = "the model was fitted to measurements that archir did not make, so networks cannot be measured alike"
+        raise fail("A1503", text, None, "`held_out` in its file says how it predicted networks that were held out")
+    return predictor.conditions
+
+
 def validate(
-    table: LatencyTable,
+    predictor: LatencyTable | LatencyModel,
     graphs: Sequence[Graph],
     bench: Bench,
     *,
     progress: ProgressWrapper = without_progress,
     effort: Effort = DEFAULT_EFFORT,
 ) -> Validation:
-    """Measure networks without choices, and compare the latencies with a table's predictions.
+    """Measure networks without choices, and compare the latencies with the predictions of a table or model.
 
     Raises ArchError (A1502, A1503).
     """
-    check_same_machine(table, table.device, table.batch, bench)
-    predicted = [table.total(graph) for graph in graphs]
-    return Validation(
-        tuple(map(MeasuredNetwork, predicted, measure_networks(graphs, bench, progress=progress, effort=effort)))
-    )
+    recorded = conditions_of(predictor)
+    check_same_machine(recorded, recorded.device, recorded.batch, bench)
+    predict = predictor.estimate if isinstance(predictor, LatencyModel) else predictor.total
+    predicted = [float(predict(graph)) for graph in graphs]
+    measured = measure_networks(graphs, bench, progress=progress, effort=effort)
+    margin = predictor.margin() if isinstance(predictor, LatencyModel) else None
+    return Validation(tuple(map(MeasuredNetwork, predicted, measured)), margin)
 
 
 def measure_networks(
@@ -217,7 +250,7 @@ def measure_networks(
     progress: ProgressWrapper = without_progress,
     effort: Effort = DEFAULT_EFFORT,
 ) -> list[Timing]:
-    """Return the measured latencies of whole networks without choices; the networks are timed alternately."""
+    """Return the measured latencies of whole networks without choices, each by itself and warm."""
     timings = dict(progress(_measure_in_blocks(graphs, bench, effort), len(graphs), "measuring"))
     return [timings[i] for i in range(len(graphs))]
 
@@ -226,15 +259,17 @@ def _measure_in_blocks(graphs: Sequence[Graph], bench: Bench, effort: Effort) ->
     """Yield the index and latency of each network, with at most MAX_RESIDENT_NETWORKS networks in memory at a time."""
     for start_index in range(0, len(graphs), MAX_RESIDENT_NETWORKS):
         timers = [bench.timed(graph) for graph in graphs[start_index : start_index + MAX_RESIDENT_NETWORKS]]
-        for position, timing in measure_in_turns(timers, effort):
+        for position, timing in measure_in_visits(timers, effort):
             yield start_index + position, timing
 
 
 def fit_line(x: Any, y: Any) -> tuple[float, float] | None:
     """Return slope and intercept of the least-squares line with intercept at least 0; None if all x are equal."""
-    if len(x) < 2 or np.ptp(x) == 0:
+    if len(x) < 2:
         return None
     centred = x - x.mean()
+    if np.ptp(x) <= 1e-9 * np.abs(x).max() or centred @ centred == 0:
+        return None
     slope = float(centred @ (y - y.mean()) / (centred @ centred))
     intercept = float(y.mean() - slope * x.mean())
     return (slope, intercept) if intercept >= 0 else (float(x @ y / (x @ x)), 0.0)

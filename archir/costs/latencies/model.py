@@ -4,11 +4,13 @@ The model includes an estimate of its error. It is a JSON file; all times are na
 
     {"schema_version": 1, "model": "operations", "device": "my phone", "networks": 30,
      "error": 61000.0, "rank_correlation": 0.97, "tried": {"costs": 82000.0, "operations": 61000.0},
+     "held_out": {"networks": 30, "inside": 29, "rank_correlation": 0.9},
      "offset": 1200000, "entries": {"relu(f32[8])": 2100}}
 
 The latency of a network is the offset plus one entry for each operation that it executes, so it is an additive cost. An
 entry may differ from the time of the operation on its own; no entry is negative. `error` is the root mean square of the
-leave-one-out errors: each network is predicted by a model fitted to all others.
+leave-one-out errors: each network is predicted by a model fitted to all others. `held_out` says how models fitted to a
+part of the networks predicted the others.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from archir.costs.latencies.table import Conditions
 from archir.costs.latencies.workloads import expand_op, network_workloads, space_workloads
 from archir.costs.symbolic import Rule
 from archir.diagnostics.errors import fail, join_names
@@ -34,6 +37,9 @@ MAX_NANOSECONDS = 10**15
 """Maximum number of nanoseconds of one entry (11 days), so that sums of very many entries fit in 64 bits."""
 MIN_NETWORKS = 5
 """Minimum number of measured networks that a model is fitted to."""
+MIN_INSIDE, MIN_RANK_CORRELATION = 0.9, 0.8
+"""Predictions are fit for bounds if this fraction of held-out networks is inside the 95% interval, and if Kendall's tau
+is at least this."""
 _USED_DEGREES = 2
 """Degrees of freedom that choosing and fitting a model uses up.
 
@@ -42,6 +48,31 @@ They are subtracted because, with few networks, leave-one-out errors underestima
 
 Nanoseconds = Annotated[int, Field(ge=0, le=MAX_NANOSECONDS)]
 Kind = Literal["costs", "operations", "table", "table and operations"]
+
+
+class HeldOut(BaseModel):
+    """How well latencies of networks were predicted that the prediction was not fitted to.
+
+    `inside` of the `networks` were within the 95% interval of their prediction. `rank_correlation` is Kendall's tau-b
+    of predictions and measurements; None if all predictions or all measurements are equal.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    networks: int = Field(ge=1)
+    inside: int = Field(ge=0)
+    rank_correlation: float | None = Field(ge=-1, le=1)
+
+    @property
+    def misfits(self) -> list[str]:
+        """Return why predictions are not fit for bounds on latencies; [] if they are."""
+        reasons = []
+        if self.inside < MIN_INSIDE * self.networks:
+            reasons.append(f"only {self.inside} of {self.networks} held-out networks are inside their 95% interval")
+        if self.rank_correlation is None or self.rank_correlation < MIN_RANK_CORRELATION:
+            tau = "undefined" if self.rank_correlation is None else f"{self.rank_correlation:.2f}"
+            reasons.append(f"the rank correlation is {tau}, below {MIN_RANK_CORRELATION:g}")
+        return reasons
 
 
 class LatencyModel(BaseModel):
@@ -56,6 +87,9 @@ class LatencyModel(BaseModel):
     error: float = Field(ge=0, le=MAX_NANOSECONDS)
     rank_correlation: float | None = Field(ge=-1, le=1)
     tried: dict[Kind, Annotated[float, Field(ge=0, le=MAX_NANOSECONDS)]]
+    held_out: HeldOut | None = None
+    conditions: Conditions | None = None
+    """Conditions of the measurements, if archir made them."""
     offset: Nanoseconds
     entries: dict[str, Nanoseconds]
 
@@ -92,13 +126,13 @@ class LatencyModel(BaseModel):
 
     def _quantile(self, probability: float) -> float:
         """Return the quantile of Student's t distribution for the model's degrees of freedom."""
-        return _student_quantile(probability, self.networks - _USED_DEGREES)
+        return student_quantile(probability, self.networks - _USED_DEGREES)
 
     def check_keys(self, keys: Iterable[str]) -> None:
         """Raise ArchError (A1502) if the model lacks some of these operations; the error names them."""
         missing = sorted(set(keys) - self.entries.keys())
         if missing:
-            hint = "the model is of another space or other parameters; fit one: archir bench --fit MODEL.json FILE"
+            hint = "the model is of another space or other parameters; fit one: archir latency fit FILE -o MODEL.json"
             raise fail("A1502", f"the latency model lacks {join_names(missing, 3)}", None, hint)
 
     def check_covers(self, graph: Graph) -> None:
@@ -136,7 +170,7 @@ def _check_confidence(confidence: float) -> float:
     return confidence
 
 
-def _student_quantile(probability: float, degrees: int) -> float:
+def student_quantile(probability: float, degrees: int) -> float:
     """Return the quantile of Student's t distribution, by the expansion in Abramowitz and Stegun (1964), 26.7.5."""
     z = NormalDist().inv_cdf(probability)
     terms = (

@@ -62,14 +62,34 @@ class Correction(_StrictModel):
     networks: int = Field(ge=2)
 
 
-class LatencyTable(_StrictModel, Tabular):
-    """Measured latencies of operations on one device at one batch size, by the keys of their workloads."""
+class Conditions(_StrictModel):
+    """What latencies depend on besides the network: the device, the batch size, the number of threads, and the machine.
 
-    schema_version: Literal[1]
+    `machine` names the processor, the clock and the versions of the software.
+    """
+
     device: Device
     batch: int = Field(ge=1, le=2**20)
     threads: int = Field(ge=1, le=2**16)
     machine: dict[str, str]
+
+    def differences(self, other: Conditions) -> list[str]:
+        """Return in what others differ from these conditions, for a message: `threads 1, here 2`."""
+        ours, theirs = (
+            {"device": side.device, "batch": str(side.batch), "threads": str(side.threads), **side.machine}
+            for side in (self, other)
+        )
+        return [
+            f"{name} {ours.get(name, '-')}, here {theirs.get(name, '-')}"
+            for name in dict.fromkeys([*ours, *theirs])
+            if ours.get(name) != theirs.get(name)
+        ]
+
+
+class LatencyTable(Conditions, Tabular):
+    """Measured latencies of operations on one device at one batch size, by the keys of their workloads."""
+
+    schema_version: Literal[1]
     overhead: Entry
     correction: Correction | None = None
     entries: dict[str, Entry] = Field(default_factory=dict)
@@ -91,7 +111,7 @@ class LatencyTable(_StrictModel, Tabular):
         """Raise ArchError (A1502) if the table lacks some of these operations; the error names them."""
         missing = sorted(set(keys) - self.entries.keys())
         if missing:
-            hint = "measure what is missing: archir bench --table TABLE.json FILE --resume"
+            hint = "measure what is missing: archir latency table FILE -o TABLE.json --resume"
             raise fail("A1502", f"the latency table lacks {join_names(missing, 3)}", None, hint)
 
     def check_covers(self, graph: Graph) -> None:

@@ -10,6 +10,8 @@ import numpy as np
 TimedRun = Callable[[int], float]
 """Function that executes something n times in a row and returns the elapsed nanoseconds."""
 
+VISITS = 3
+"""Number of visits over which the samples of a function are spread."""
 _MIN_SAMPLES = 3
 """Minimum number of samples, even if each takes very long."""
 
@@ -28,6 +30,8 @@ class Effort:
     max_samples: int = 101
     max_ns: float = 1e9
     """Nanoseconds of measuring after which no further sample is taken."""
+    warm_ns: float = 2e6
+    """Nanoseconds that a function runs for without being timed before the samples of a visit."""
 
 
 DEFAULT_EFFORT = Effort()
@@ -45,7 +49,7 @@ class Timing:
 class _Sampler:
     """Sampler of one function's execution time.
 
-    As a warm-up, the number of executions per sample is doubled until a sample lasts long enough.
+    Before the first sample, the number of executions per sample is doubled until a sample lasts long enough.
     """
 
     def __init__(self, timed: TimedRun, effort: Effort) -> None:
@@ -55,16 +59,29 @@ class _Sampler:
         while (took := timed(self._calls)) < effort.sample_ns and self._spent < effort.max_ns:
             self._calls, self._spent = 2 * self._calls, self._spent + took
 
-    def sample(self) -> bool:
-        """Take a sample; return True if no further sample is needed."""
-        took = self._timed(self._calls)
-        self._samples.append(took / self._calls)
-        self._spent += took
+    def visit(self, most: int) -> None:
+        """Warm up, then take at most `most` samples, until the median is precise."""
+        warmed = 0.0
+        while warmed < self._effort.warm_ns and self._spent < self._effort.max_ns:
+            took = self._timed(self._calls)
+            warmed, self._spent = warmed + took, self._spent + took
+        for _ in range(most):
+            took = self._timed(self._calls)
+            self._samples.append(took / self._calls)
+            self._spent += took
+            if self.is_done:
+                break
+
+    @property
+    def is_done(self) -> bool:
+        """True if no further sample is needed."""
         count, effort = len(self._samples), self._effort
         if self._spent >= effort.max_ns or count >= effort.max_samples:
             return count >= _MIN_SAMPLES
+        if count < effort.min_samples:
+            return False
         timing = self.timing()
-        return count >= effort.min_samples and timing.spread <= effort.precision * timing.median * count**0.5
+        return bool(timing.spread <= effort.precision * timing.median * count**0.5)
 
     def timing(self) -> Timing:
         """Return the statistics of the samples."""
@@ -73,20 +90,24 @@ class _Sampler:
 
 
 def measure(run: TimedRun, effort: Effort = DEFAULT_EFFORT) -> Timing:
-    """Measure the execution time of one function."""
+    """Measure the execution time of one function, warm."""
     sampler = _Sampler(run, effort)
-    while not sampler.sample():
-        pass
+    sampler.visit(effort.max_samples)
     return sampler.timing()
 
 
-def measure_in_turns(runs: Sequence[TimedRun], effort: Effort = DEFAULT_EFFORT) -> Iterator[tuple[int, Timing]]:
-    """Measure several functions alternately, so that other load on the machine affects all of them equally.
+def measure_in_visits(runs: Sequence[TimedRun], effort: Effort = DEFAULT_EFFORT) -> Iterator[tuple[int, Timing]]:
+    """Measure several functions, each by itself and warm, in several visits.
 
-    Yields the index and timing of each function as soon as its timing is precise enough.
+    In a visit, one function runs on its own, first without being timed, so that caches hold its data as in a process
+    that runs nothing else. The visits of a function are spread over the whole time, so that slow periods of the machine
+    affect all functions alike. Yields the index and timing of each function when its last visit is over.
     """
     samplers = {position: _Sampler(run, effort) for position, run in enumerate(runs)}
-    while samplers:
-        finished = [position for position, sampler in samplers.items() if sampler.sample()]
-        for position in finished:
-            yield position, samplers.pop(position).timing()
+    share = -(-effort.min_samples // VISITS)
+    for visit in range(VISITS):
+        is_last = visit == VISITS - 1
+        for position, sampler in samplers.items():
+            sampler.visit(effort.max_samples if is_last else share)
+            if is_last:
+                yield position, sampler.timing()

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from archir.diagnostics.errors import Interrupted, fail
 from archir.ir.serial import to_json
+from archir.recipes import results
 from archir.recipes.open_choices import fix_choices
 from archir.recipes.trials import TrialOptions
 from archir.runs import Trial
@@ -31,6 +32,7 @@ from archir.spaces.space import Space
 from archir.utils.seeds import derive_seed
 from archir_torch.search.comparison import comparison_source, with_default_objectives
 from archir_torch.search.job import Job, Outcome, Strategy, strategy
+from archir_torch.search.measured_latency import latency_bounds, measure_finalists
 from archir_torch.search.predictor import cross_validate
 from archir_torch.search.scoring import Scoring, ScoringRequest, weight_arrays
 from archir_torch.strategies.untrained import Untrained
@@ -255,7 +257,22 @@ class TrialStrategy:
             errors = [trial.error for trial in self.job.trials.by_id.values() if trial.error]
             hint = f"the first one: {errors[0]}" if errors else None
             raise fail("A2212", f"phase `{self.job.phase.name}`: all {len(errors)} candidates failed", None, hint)
-        return Outcome(architecture=self.opened.completed(best.architecture), files=self._front())
+        return Outcome(
+            architecture=self._measured_best() or self.opened.completed(best.architecture), files=self._front()
+        )
+
+    def _measured_best(self) -> Architecture | None:
+        """Measure the best candidates if their latency was bounded by a prediction; return the first within the bounds.
+
+        Returns None if nothing was measured, or if no measured candidate is within the bounds.
+        """
+        bounds = latency_bounds(self.search.space)
+        if not bounds:
+            return None
+        ranked = sorted(self.search.scored_at_max_budget(), key=lambda entry: entry.values)
+        finalists = [self.opened.completed(entry.candidate.architecture) for entry in ranked]
+        measured = self.job.decide_once(results.MEASURED, lambda: measure_finalists(self.job.space, finalists, bounds))
+        return None if measured["chosen"] is None else finalists[measured["chosen"]]
 
     def _front(self) -> dict[str, str]:
         """Return the Pareto front as files: a table, a picture and the architectures.

@@ -1,0 +1,106 @@
+"""Measurement of the best candidates of a search whose latency was bounded by a prediction.
+
+A search prefers candidates whose latency is predicted too low, so the best ones exceed a bound more often than random
+ones. If archir made the measurements behind the prediction under the conditions of this machine, the best candidates
+are measured, and the first that is within the bounds is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from archir.backends.latency_benches import open_bench
+from archir.costs.latencies.files import read_latency_file
+from archir.costs.latencies.measurement import check_same_machine, conditions_of, measure_networks
+from archir.costs.latencies.model import LatencyModel
+from archir.costs.latencies.table import LatencyTable
+from archir.diagnostics.errors import ArchError
+from archir.ir.graph import Constraint, Graph
+from archir.language.elaboration.cost_names import latency_file
+from archir.spaces.architecture import Architecture
+from archir.spaces.space import Space
+
+GROUP = 5
+"""Number of candidates that are measured together; the next ones are measured if none of them is within the bounds."""
+MAX_MEASURED = 20
+"""Maximum number of candidates that are measured."""
+
+
+def latency_bounds(space: Space) -> list[Constraint]:
+    """Return the upper bounds on latencies that hold for all architectures of a space."""
+    return [
+        bound
+        for bound in space.graph.constraints
+        if bound.cost is not None
+        and latency_file(bound.cost) is not None
+        and bound.relation in ("<", "<=")
+        and bound.condition is True
+        and isinstance(bound.limit, int)
+    ]
+
+
+def measure_finalists(
+    space: Space, candidates: Sequence[Architecture], bounds: Sequence[Constraint]
+) -> Mapping[str, Any]:
+    """Measure candidates of the space, best first, until one is within all bounds.
+
+    Returns JSON data: for each bound its `bound`, `limit` and, for each measured candidate, nanoseconds `predicted` and
+    `measured`, or the reason why it was `not_measured`; `architectures`, the measured candidates; and `chosen`, the
+    number of the first candidate within the measured bounds, or None.
+    """
+    checked = [_Bound(bound) for bound in bounds]
+    measurable = [bound for bound in checked if not bound.problem]
+    chosen, count = None, 0
+    while measurable and chosen is None and count < min(MAX_MEASURED, len(candidates)):
+        group = candidates[count : count + GROUP]
+        graphs = [space.specialize(candidate) for candidate in group]
+        for bound in measurable:
+            bound.measure(graphs)
+        within = [all(bound.holds(count + i) for bound in measurable) for i in range(len(group))]
+        chosen = count + within.index(True) if True in within else None
+        count += len(group)
+    return {
+        "bounds": [bound.report() for bound in checked],
+        "architectures": [dict(candidate) for candidate in candidates[:count]],
+        "chosen": chosen,
+    }
+
+
+class _Bound:
+    """Upper bound on a latency, with the measurements of candidates; `problem` says why nothing can be measured."""
+
+    def __init__(self, bound: Constraint) -> None:
+        self._bound = bound
+        self._results: list[tuple[int, float]] = []
+        self.problem = ""
+        try:
+            self._predictor: LatencyTable | LatencyModel = read_latency_file(
+                bound.table or Path(latency_file(bound.cost or "") or "")
+            )
+            self._conditions = conditions_of(self._predictor)
+            with open_bench(self._conditions.device, self._conditions.batch, self._conditions.threads) as bench:
+                check_same_machine(self._conditions, self._conditions.device, self._conditions.batch, bench)
+        except ArchError as error:
+            self.problem = error.diagnostics[0].message
+
+    def measure(self, graphs: Sequence[Graph]) -> None:
+        """Add the predicted and measured latencies of networks."""
+        with open_bench(self._conditions.device, self._conditions.batch, self._conditions.threads) as bench:
+            timings = measure_networks(graphs, bench)
+        predicted = map(self._predictor.estimate, graphs)
+        self._results += zip(predicted, (timing.median for timing in timings), strict=True)
+
+    def holds(self, number: int) -> bool:
+        """Return whether a measured candidate is within the bound."""
+        measured, limit = self._results[number][1], self._bound.limit
+        return bool(measured < limit if self._bound.relation == "<" else measured <= limit)
+
+    def report(self) -> dict[str, Any]:
+        """Return the bound and its measurements as JSON data."""
+        if self.problem:
+            return {"bound": self._bound.text, "not_measured": self.problem}
+        conditions = self._conditions.model_dump()
+        columns = {name: [result[i] for result in self._results] for i, name in enumerate(("predicted", "measured"))}
+        return {"bound": self._bound.text, "limit": self._bound.limit, "conditions": conditions, **columns}

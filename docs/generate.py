@@ -132,14 +132,21 @@ def command_line() -> str:
     for name in commands.list_commands(group):
         command = commands.get_command(group, name)
         assert command is not None
-        context = click.Context(command, info_name=name, parent=group)
-        usage = " ".join(["archir", name, *command.collect_usage_pieces(context)])
-        options = (p for p in command.params if isinstance(p, click.Option))
-        records = (option.get_help_record(context) for option in options)
-        rows = [(f"`{names}`".replace("|", "\\|"), help.replace("|", "\\|")) for names, help in filter(None, records)]
-        text += f"\n## `archir {name}`\n\n```text\n{usage}\n```\n\n{_help(command.help or '')}\n\n"
-        text += table(["option", "what it does"], rows) + "\n" if rows else ""
+        text += _command(name, command, group)
     return text
+
+
+def _command(name: str, command: click.Command, parent: click.Context, level: str = "##") -> str:
+    """Return the section of a command, and those of its subcommands."""
+    context = click.Context(command, info_name=name, parent=parent)
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    options = (p for p in command.params if isinstance(p, click.Option))
+    records = (option.get_help_record(context) for option in options)
+    rows = [(f"`{names}`".replace("|", "\\|"), help.replace("|", "\\|")) for names, help in filter(None, records)]
+    text = f"\n{level} `{context.command_path}`\n\n```text\n{usage}\n```\n\n{_help(command.help or '')}\n\n"
+    text += table(["option", "what it does"], rows) + "\n" if rows else ""
+    subcommands = command.commands if isinstance(command, click.Group) else {}
+    return text + "".join(_command(*item, context, f"{level}#") for item in subcommands.items())
 
 
 def _help(text: str) -> str:

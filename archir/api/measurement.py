@@ -113,7 +113,7 @@ def measure(
     *,
     on: Sequence[str] = (),
     batches: Sequence[int] = (1,),
-    threads: int | None = None,
+    threads: int | Sequence[int] | None = None,
     seconds: float = 2.0,
     progress: ProgressWrapper | None = None,
 ) -> Speeds:
@@ -121,9 +121,9 @@ def measure(
 
     `networks` is a graph without choices, the path of an ONNX file, or a mapping from names to these. `on` lists the
     targets: `torch`, `torch-compile`, `onnxruntime-cpu`, `torch-cuda`, `torch-compile-cuda`, `onnxruntime-cuda` and
-    `tensorrt`; by default all available ones. `batches` lists the batch sizes, each measured for `seconds` with
-    `threads` CPU threads (by default one per core). `progress(steps, count, label)` wraps the iteration over steps, to
-    report progress.
+    `tensorrt`; by default all available ones. `batches` lists the batch sizes, and `threads` the numbers of CPU threads
+    (by default, one per core); each combination is measured for `seconds`. `progress(steps, count, label)` wraps the
+    iteration over steps, to report progress.
 
     Returns `Speeds`: `measurements`, and in `left_out` the targets that were not available. Raises TypeError if an
     argument is not a network. Raises ArchError: A1505 (no such target), A1508 (a network cannot be measured), and
@@ -138,7 +138,8 @@ def measure(
         networks = {str(networks): Path(networks)}
     elif not isinstance(networks, Mapping):
         raise TypeError(f"expected a graph without choices, or the path of a model, and got {type(networks).__name__}")
-    return speeds(networks, on, batches, threads, seconds, progress or without_progress)
+    counts = () if threads is None else (threads,) if isinstance(threads, int) else threads
+    return speeds(networks, on, batches, counts, seconds, progress or without_progress)
 
 
 def latency_table(path: str | Path) -> LatencyTable:

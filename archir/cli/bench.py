@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from archir.api import measurement
-from archir.backends.speed.measurements import PERCENTILES, Speed, Speeds
+from archir.backends.speed.measurements import Speed, Speeds, count_threads
 from archir.backends.speed.picture import picture
 from archir.backends.speed.subjects import NO_GPU, TARGETS
 from archir.cli.net_arguments import select_network
@@ -41,21 +41,25 @@ def show(speeds: Speeds, as_json: bool, file: Path | None) -> None:
 
 def _print(speeds: Speeds) -> None:
     unit = _MILLI if max(speed.latency.percentile(50) for speed in speeds.measurements) >= _MILLI else _MICRO
+    shown = "us" if unit == _MICRO else "ms"
     batches = len({speed.subject.batch for speed in speeds.measurements}) > 1
-    columns = ["on", *(["batch"] if batches else []), *(f"p{percent}" for percent in PERCENTILES), "min", "iqr"]
-    columns += ["per s", "MB"]
+    counts = len({speed.subject.threads for speed in speeds.measurements}) > 1
+    columns = ["on", *["batch"] * batches, *["threads"] * counts]
+    columns += [f"{name}, {shown}" for name in ("p50", "p95", "p99")] + ["per s", "MB"]
     for name in dict.fromkeys(speed.subject.name for speed in speeds.measurements):
-        rows = [_row(speed, batches, unit) for speed in speeds.measurements if speed.subject.name == name]
+        rows = [_row(speed, batches, counts, unit) for speed in speeds.measurements if speed.subject.name == name]
         table(name, columns, rows, right=range(1, len(columns)))
     facts = ", ".join(f"{name} {value}" for name, value in speeds.machine.items())
-    threads = speeds.measurements[0].threads
-    say(f"{'micro' if unit == _MICRO else 'milli'}seconds of a run, {threads} thread{'s' * (threads > 1)}; {facts}")
+    say(f"{'' if counts else count_threads(speeds.measurements[0].subject.threads) + '; '}{facts}")
+    for (name, on, batch), speed in speeds.recommended_threads.items():
+        size = f", batch {batch}" * batches
+        say(f"recommended for {name} on {on}{size}: {count_threads(speed.subject.threads)}")
     missing = dict.fromkeys(speed.subject.on for speed in speeds.left_out if speed.reason == NO_GPU)
     if missing:
         say(f"left out: {', '.join(missing)}: {NO_GPU}", err=True)
-    for speed in speeds.left_out:
-        if speed.reason != NO_GPU:
-            say(f"left out: {speed.subject}: {speed.reason}", err=True)
+    for skipped in speeds.left_out:
+        if skipped.reason != NO_GPU:
+            say(f"left out: {skipped.subject}: {skipped.reason}", err=True)
     noisy = sum(speed.latency.spread > _NOISE_THRESHOLD * speed.latency.percentile(50) for speed in speeds.measurements)
     if noisy:
         say(
@@ -65,17 +69,23 @@ def _print(speeds: Speeds) -> None:
         )
 
 
-def _row(speed: Speed, with_batch: bool, unit: float) -> list[str]:
-    latency = speed.latency
-    times = [*map(latency.percentile, PERCENTILES), latency.least, latency.spread]
+def _row(speed: Speed, with_batch: bool, with_threads: bool, unit: float) -> list[str]:
+    latency, subject = speed.latency, speed.subject
+    times = [_with_margin(latency.percentile(percent), latency.margin(percent), unit) for percent in (50, 95)]
     memory = "-" if speed.memory is None else f"{speed.memory / 1e6:,.0f}"
-    batch = [str(speed.subject.batch)] if with_batch else []
-    return [speed.subject.on, *batch, *(_number(time / unit) for time in times), _number(speed.throughput), memory]
+    settings = [str(subject.batch)] * with_batch + [str(subject.threads)] * with_threads
+    times.append(_number(latency.percentile(99) / unit))
+    return [subject.on, *settings, *times, _number(speed.throughput), memory]
 
 
-def _number(value: float) -> str:
-    """Format a number with four significant digits, but keep all integer digits and at most three decimals."""
-    return f"{value:,.{min(3, max(0, 3 - floor(log10(value))))}f}" if value else "0"
+def _with_margin(time: float, margin: float | None, unit: float) -> str:
+    """Format a time with half the width of its 95% interval."""
+    return _number(time / unit) + ("" if margin is None else f" ± {_number(margin / unit, 2)}")
+
+
+def _number(value: float, digits: int = 4) -> str:
+    """Format a number with some significant digits, but keep all integer digits and at most three decimals."""
+    return f"{value:,.{min(3, max(0, digits - 1 - floor(log10(value))))}f}" if value else "0"
 
 
 @click.command("bench")
@@ -94,7 +104,12 @@ def _number(value: float) -> str:
     default=(1,),
     help="Batch size [1]; may be repeated.",
 )
-@click.option("--threads", type=click.IntRange(1, 2**16), help="Number of threads [all].")
+@click.option(
+    "--threads",
+    multiple=True,
+    type=click.IntRange(1, 2**16),
+    help="Number of CPU threads [one per core]; may be repeated, to learn which is best.",
+)
 @click.option(
     "--seconds", type=FiniteRange(0.01), default=2.0, show_default=True, help="Seconds to run each network for."
 )
@@ -107,7 +122,7 @@ def _number(value: float) -> str:
 @net_options
 @json_option
 def bench_command(
-    files: tuple[str, ...], where: tuple[str, ...], batch: tuple[int, ...], threads: int | None, seconds: float,
+    files: tuple[str, ...], where: tuple[str, ...], batch: tuple[int, ...], threads: tuple[int, ...], seconds: float,
     picture: Path | None, arch: str | None, seed: int | None,
     parameters: dict[str, Any], root: Path | None, limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
@@ -115,7 +130,10 @@ def bench_command(
 
     \b
     archir bench net.arch net.onnx --batch 1 --batch 8          on all available devices
+    archir bench net.onnx --threads 1 --threads 2               how many threads to use
     archir bench space.arch --seed 0 --on torch --on onnxruntime-cpu --picture speed.svg
+
+    With each percentile is half the width of its 95% interval.
 
     To predict the latency of every architecture of a space, see `archir latency`.
     """

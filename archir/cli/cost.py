@@ -40,7 +40,7 @@ from archir.passes.cost import ADDITIVE_COSTS, Cost, costs
 )
 @click.option(
     "--latency", "tables", metavar="TABLE.json", multiple=True,
-    help="Also estimate the latency in nanoseconds, with a table of `archir bench`; may be repeated.",
+    help="Also estimate the latency in nanoseconds, with a file of `archir latency`; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--cost", "further", metavar="COST", multiple=True,

@@ -90,8 +90,31 @@ def test_latency_statistics_equal_those_of_statistics_module(times: list[int]) -
     assert latency.mean == pytest.approx(statistics.fmean(times))
 
 
+def test_interval_of_a_percentile_covers_the_truth_between_noisy_rounds() -> None:
+    rng, inside = np.random.default_rng(0), 0
+    for _ in range(400):
+        speeds = 1000 + 50 * rng.standard_normal(10)  # each round has a speed of its own
+        latency = Latency.of(*((speed + rng.uniform(-50, 50, 40)).astype(int).tolist() for speed in speeds))
+        margin = latency.margin(50)
+        assert margin is not None
+        inside += abs(np.mean([np.median(times) for times in latency.rounds]) - 1000) <= margin
+    assert 0.92 <= inside / 400 <= 0.98
+    assert Latency.of([1] * 10, [1] * 10, [1] * 10).margin(95) is None
+    assert Latency.of([1] * 100, [1] * 100).margin(50) is None
+
+
+def test_fewest_threads_with_almost_the_best_median_are_recommended() -> None:
+    def speed(name: str, threads: int, median: int) -> Speed:
+        return Speed(Subject(name, "torch", 1, threads), Latency.of([median] * 3), None, 0)
+
+    speeds = Speeds((speed("a", 1, 104), speed("a", 2, 100), speed("b", 1, 110), speed("b", 2, 100)), (), {})
+    chosen = {name: one.subject.threads for (name, _, _), one in speeds.recommended_threads.items()}
+    assert chosen == {"a": 1, "b": 2}
+    assert Speeds((speed("a", 1, 104),), (), {}).recommended_threads == {}
+
+
 def test_throughput_counts_samples() -> None:
-    speed = Speed(Subject("net", "torch", 8), 1, Latency.of([1_000_000, 3_000_000]), None, 0)
+    speed = Speed(Subject("net", "torch", 8, 1), Latency.of([1_000_000, 3_000_000]), None, 0)
     assert speed.throughput == pytest.approx(8 / 0.002)
 
 
@@ -144,11 +167,11 @@ class FakeProcess:
             raise archir.ArchError(archir.Diagnostic("A1508", "too late"))
 
     def speed(self) -> Speed:
-        return Speed(self.task.subject, 1, Latency.of([1]), None, 0)
+        return Speed(self.task.subject, Latency.of([1]), None, 0)
 
 
 def tasks(*names: str, needed: bool = False) -> list[Task]:
-    return [Task(Subject(name, "torch", 1), Path(name), "torch", {}, needed) for name in names]
+    return [Task(Subject(name, "torch", 1, 1), Path(name), "torch", {}, needed) for name in names]
 
 
 @pytest.fixture
@@ -161,7 +184,10 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_subjects_are_measured_in_alternating_rounds(log: list[str]) -> None:
     found, left_out, machine = turns.measure(tasks("a", "bad", "b", "late"), 1.0, without_progress)
     assert [one.subject.name for one in found] == ["a", "b"]
-    assert left_out == [LeftOut(Subject("bad", "torch", 1), "no"), LeftOut(Subject("late", "torch", 1), "too late")]
+    assert left_out == [
+        LeftOut(Subject("bad", "torch", 1, 1), "no"),
+        LeftOut(Subject("late", "torch", 1, 1), "too late"),
+    ]
     assert machine == {"a": "1", "b": "1", "late": "1"}
     rounds = [*["a", "b", "late"] * 3, *["a", "b"] * (ROUNDS - 3)]
     assert log == ["start a", "start bad", "start b", "start late", *rounds, *["end late", "end b", "end bad", "end a"]]
@@ -184,15 +210,15 @@ def test_failure_of_requested_subject_is_an_error(name: str, log: list[str]) -> 
 def test_exit_of_measuring_process_becomes_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
     program = "import sys; print('its last words', file=sys.stderr); sys.exit(3)"
     monkeypatch.setattr(turns, "COMMAND", ("-c", program))
-    with pytest.raises(ArchError, match=r"A1508.*`a` on torch, batch 1: .* ended with 3: its last words"):
+    with pytest.raises(ArchError, match=r"A1508.*`a` on torch, batch 1, 1 thread: .* ended with 3: its last words"):
         turns.measure(tasks("a", needed=True), 1.0, without_progress)
 
 
 def test_backend_exception_becomes_diagnostic() -> None:
     with pytest.raises(ArchError, match="A0903"):
-        turns.measure([Task(Subject("x", "y", 1), Path("x"), "nonsense", {}, True)], 1.0, without_progress)
+        turns.measure([Task(Subject("x", "y", 1, 1), Path("x"), "nonsense", {}, True)], 1.0, without_progress)
     with pytest.raises(ArchError, match=r"A1508.*TypeError"):
-        turns.measure([Task(Subject("x", "y", 1), Path("x"), "onnx", {"colour": 1}, True)], 1.0, without_progress)
+        turns.measure([Task(Subject("x", "y", 1, 1), Path("x"), "onnx", {"colour": 1}, True)], 1.0, without_progress)
 
 
 # memory
@@ -253,7 +279,7 @@ def test_bench_measures_program_and_onnx_file(folder: Path) -> None:
     ]  # fmt: skip
     for one in data["measured"]:
         latency = one["latency"]
-        assert 0 < latency["min"] <= latency["p50"] <= latency["p90"] <= latency["p99"]
+        assert 0 < latency["min"] <= latency["p50"] <= latency["p95"] <= latency["p99"]
         assert one["throughput"] == pytest.approx(1e9 * one["batch"] / latency["mean"])
         assert one["runs"] >= ROUNDS
         assert one["threads"] == 1
@@ -277,20 +303,25 @@ def test_each_batch_and_backend_is_measured_once(folder: Path, log: list[str]) -
 
 def test_bench_prints_table_of_percentiles_and_throughput(folder: Path) -> None:
     done = run(folder / "space.arch", "--seed", "1", "--on", "onnxruntime-cpu", "--picture", folder / "out.svg")
-    assert re.search(r"^ *on +p50 +p90 +p99 +min +iqr +per s +MB *$", done.stdout, re.MULTILINE)
-    assert re.search(r"^ *onnxruntime-cpu( +[\d.,]+){7} *$", done.stdout, re.MULTILINE)
-    assert "microseconds of a run, 1 thread; processor" in done.stdout
+    assert re.search(r"^ *on +p50, us +p95, us +p99, us +per s +MB *$", done.stdout, re.MULTILINE)
+    assert re.search(r"^ *onnxruntime-cpu( +[\d.,]+( ± [\d.,]+)?){5} *$", done.stdout, re.MULTILINE)
+    assert "1 thread; processor" in done.stdout
     assert f"wrote {folder / 'out.svg'}" in " ".join(done.stdout.split())
+
+
+def test_threads_are_compared_and_recommended(folder: Path) -> None:
+    done = run(folder / "tiny.onnx", "--on", "onnxruntime-cpu", "--threads", "2", "--picture", folder / "threads.svg")
+    assert re.search(r"recommended for .*tiny.onnx on onnxruntime-cpu: [12] thread", " ".join(done.stdout.split()))
+    assert re.search(r"^ *on +threads +p50", done.stdout, re.MULTILINE)
+    assert "1, 2 threads" in (folder / "threads.svg").read_text()
 
 
 def test_unavailable_backends_are_left_out_with_reason(folder: Path) -> None:
     fixed = handmade(folder / "fixed.onnx", TensorProto.FLOAT, [1, 3])
     done = run(fixed, "--batch", "1", "--batch", "2")
     assert len(re.findall(r"^ *onnxruntime-cpu ", done.stdout, re.MULTILINE)) == 1
-    assert (
-        f"left out: `{fixed}` on onnxruntime-cpu, batch 2: `x` only accepts batches of 1, not of 2: use --batch 1"
-        in done.stderr
-    )
+    skipped = f"left out: `{fixed}` on onnxruntime-cpu, batch 2, 1 thread: "
+    assert f"{skipped}`x` only accepts batches of 1, not of 2: use --batch 1" in done.stderr
     if not torch.cuda.is_available():
         assert "left out: onnxruntime-cuda, tensorrt: no NVIDIA GPU is seen here" in done.stderr
 
@@ -402,7 +433,7 @@ def test_interrupted_bench_leaves_no_child_process(number: signal.Signals, folde
 def speeds_of(*medians: float) -> Speeds:
     found = tuple(
         Speed(
-            Subject("a < b.arch", f"on {i}", 1), 2, Latency.of([round(median * k / 10) for k in range(9, 20)]), None, 0
+            Subject("a < b.arch", f"on {i}", 1, 2), Latency.of([round(median * k / 10) for k in range(9, 20)]), None, 0
         )
         for i, median in enumerate(medians)
     )

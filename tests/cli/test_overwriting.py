@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -30,12 +30,13 @@ WITHOUT = (
     "scores space.arch --cost macs -o made/new.json", "quantize net.onnx -o made/new.onnx --mode dynamic",
     "export run -o made/new.arch", "export run -o made/new.onnx", "export run -o made/new.py",
     "export run -o made/new.pt2", "bench net.arch --seconds 0.01 --on torch --picture made/new.svg",
+    "latency table net.arch -o made/new.json --threads 1",
 )  # fmt: skip
-SLOW = ("quantize", "export", "bench", "compile net.arch -o made/new.onnx", "import")
+SLOW = ("quantize", "export", "bench", "latency", "compile net.arch -o made/new.onnx", "import")
 ELSEWHERE = {
     "compare": "pages of two runs",
     "study": "trials of a study",
-    "bench": "tables and models of many networks",
+    "latency fit": "models of many networks",
 }
 """Commands whose outputs need more than a network to be made."""
 
@@ -91,10 +92,19 @@ def test_foreign_output_files_are_replaced_only_with_force(command: str, home: P
     assert b"mine" not in files(home / "made").values()
 
 
-def test_every_output_option_has_an_overwriting_test() -> None:
+def every_command() -> Iterator[tuple[str, click.Command]]:
+    """Yield each command and each subcommand with its name."""
     for name in main.list_commands(click.Context(main)):
         command = main.get_command(click.Context(main), name)
         assert command is not None
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {part}", command.commands[part]) for part in command.commands)
+        else:
+            yield name, command
+
+
+def test_every_output_option_has_an_overwriting_test() -> None:
+    for name, command in every_command():
         outputs = [one.opts[0] for one in command.params if isinstance(one.type, OutputFile)]
         plain = [one for one in command.params if "-o" in one.opts and not isinstance(one.type, OutputFile)]
         assert all(isinstance(one.type, click.Path) and not one.type.file_okay for one in plain), name

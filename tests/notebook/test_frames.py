@@ -60,7 +60,7 @@ def test_trials_still_behave_as_column_mapping() -> None:
     assert dict(TRIALS)["trial"] == [0, 1, 2]
 
 
-SPEEDS = Speeds((Speed(Subject("net", "torch", 1), 2, Latency.of([10, 20, 30]), None, 99),), (), {})
+SPEEDS = Speeds((Speed(Subject("net", "torch", 1, 2), Latency.of([10, 20, 30]), None, 99),), (), {})
 EPOCHS = Result((Epoch(0, 1.5, {"accuracy": 0.5}, 2.0), Epoch(1, 1.0, {"accuracy": 0.75}, 2.0)))
 
 

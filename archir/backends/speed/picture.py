@@ -7,7 +7,7 @@ from html import escape
 from itertools import groupby
 from math import ceil, floor, log10
 
-from archir.backends.speed.measurements import Speed, Speeds
+from archir.backends.speed.measurements import PERCENTILES, Speed, Speeds, count_threads
 from archir.pages.charts import Axis, scale, svg_file, text
 
 WIDTH = 860
@@ -26,16 +26,23 @@ STYLE = (
 
 
 def picture(speeds: Speeds) -> str:
-    """Draw measurements as an SVG chart, grouped by network and batch size."""
-    groups = [
-        (f"{name}, batch {batch}" if batch > 1 else name, list(speeds_of_group))
-        for (name, batch), speeds_of_group in groupby(
-            speeds.measurements, lambda speed: (speed.subject.name, speed.subject.batch)
-        )
-    ]
+    """Draw measurements as an SVG chart, grouped by network, batch size and number of threads."""
+    counts = sorted({speed.subject.threads for speed in speeds.measurements})
+
+    def heading(speed: Speed) -> str:
+        """Return the heading of the group of a measurement."""
+        batch = [f"batch {speed.subject.batch}"] if speed.subject.batch > 1 else []
+        threads = [count_threads(speed.subject.threads)] if len(counts) > 1 else []
+        return ", ".join([speed.subject.name, *batch, *threads])
+
+    first: dict[str, int] = {}
+    for speed in speeds.measurements:
+        first.setdefault(heading(speed), len(first))
+    ordered = sorted(speeds.measurements, key=lambda speed: first[heading(speed)])
+    groups = [(name, list(group)) for name, group in groupby(ordered, heading)]
     height = _TOP + sum(_GROUP + _ROW * len(speeds_of_group) for _, speeds_of_group in groups) + _BOTTOM
-    threads = speeds.measurements[0].threads
-    title = f"Latency, {speeds.machine['processor']}, {threads} thread{'s' * (threads > 1)}"
+    threads = count_threads(counts[0]) if len(counts) == 1 else f"{', '.join(map(str, counts))} threads"
+    title = f"Latency, {speeds.machine['processor']}, {threads}"
     return svg_file(WIDTH, height, title, (24, 32), STYLE, _rows(groups, height - _BOTTOM))
 
 
@@ -51,7 +58,7 @@ def _rows(groups: Sequence[tuple[str, Sequence[Speed]]], bottom: float) -> Itera
     yield f'<path class="axis" d="M{_LEFT},{bottom}H{WIDTH - _RIGHT}"/>'
     middle = (_LEFT + WIDTH - _RIGHT) / 2
     yield f'<text x="{middle}" y="{bottom + 38}" text-anchor="middle">milliseconds of a run</text>'
-    legend = "line: fastest run to p99 · band: the middle half · thick mark and number: median · thin mark: p90"
+    legend = "line: fastest run to p99 · band: the middle half · thick mark and number: median · thin mark: p95"
     yield f'<text x="{middle}" y="{bottom + 58}" text-anchor="middle">{legend}</text>'
     yield f'<text x="{WIDTH - 24}" y="{_TOP - 10}" text-anchor="end">median</text>'
     y = _TOP
@@ -66,10 +73,8 @@ def _rows(groups: Sequence[tuple[str, Sequence[Speed]]], bottom: float) -> Itera
 def _row(speed: Speed, y: float, x: Axis) -> Iterator[str]:
     """Yield the SVG elements for a subject at height `y`; `x` is the axis of nanoseconds."""
     latency = speed.latency
-    low, half, high, late, last = (x.at(latency.percentile(percent)) for percent in (25, 50, 75, 90, 99))
-    percentiles = ", ".join(
-        f"p{percent} {format_milliseconds(latency.percentile(percent))}" for percent in (50, 90, 99)
-    )
+    low, half, high, late, last = (x.at(latency.percentile(percent)) for percent in (25, 50, 75, 95, 99))
+    percentiles = ", ".join(f"p{percent} {format_milliseconds(latency.percentile(percent))}" for percent in PERCENTILES)
     yield f"<g><title>{escape(speed.subject.on)}: {percentiles} ms, {len(latency.times)} runs</title>"
     yield f'<text x="{_LEFT - 14}" y="{y + 4}" text-anchor="end">{escape(speed.subject.on)}</text>'
     yield f'<path class="reach" d="M{x.at(latency.least):.1f},{y}H{last:.1f}"/>'

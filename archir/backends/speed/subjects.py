@@ -36,14 +36,14 @@ def speeds(
     networks: Mapping[str, Graph | Path],
     on: Sequence[str],
     batches: Sequence[int],
-    threads: int | None,
+    threads: Sequence[int],
     seconds: float,
     track: ProgressWrapper,
 ) -> Speeds:
     """Measure networks on each of the targets `on`.
 
     If `on` is empty, all suitable targets are measured, and unavailable ones left out. `batches` are batch sizes,
-    `seconds` is the measuring time per subject, `threads` the number of CPU threads (None: all cores), and
+    `seconds` is the measuring time per subject, `threads` the numbers of CPU threads (by default, one per core), and
     `track` wraps the steps to report progress. Raises ArchError: A1505 (unknown target), A1508 (a network cannot
     be measured), and errors of backends.
     """
@@ -58,15 +58,17 @@ def speeds(
     left_out: list[LeftOut] = []
     with TemporaryDirectory() as folder:
         prepare = _Preparation(Path(folder))
-        for batch, (name, network), target in product(_distinct(batches), networks.items(), _distinct(on or TARGETS)):
+        for batch, (name, network), target, count in product(
+            _distinct(batches), networks.items(), _distinct(on or TARGETS), _distinct(threads or [cores()])
+        ):
             backend, options = TARGETS[target]
-            subject = Subject(name, target, batch)
+            subject = Subject(name, target, batch, count)
             if not _can_run(target, network):
                 continue
             if not on and options["device"] != "cpu" and not has_gpu:
                 left_out.append(LeftOut(subject, NO_GPU))
                 continue
-            options = {**options, "batch": batch, "threads": threads or cores()}
+            options = {**options, "batch": batch, "threads": count}
             try:
                 tasks.append(Task(subject, prepare(name, network, backend), backend, options, is_required=bool(on)))
             except ArchError as error:

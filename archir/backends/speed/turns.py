@@ -102,7 +102,7 @@ class _Process:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         )  # fmt: skip
         self._first = 0
-        self._times: list[int] = []
+        self._rounds: list[list[int]] = []
         self._memory: int | None = None
 
     def __enter__(self) -> _Process:
@@ -125,14 +125,12 @@ class _Process:
         """Measure runs for `seconds`, and store the results."""
         time.sleep(PAUSE)
         answer = self._ask(round(1e9 * seconds))
-        self._times += answer["times"]
+        self._rounds.append(answer["times"])
         self._memory = answer["memory"]
 
     def speed(self) -> Speed:
         """Return the measurements of all rounds so far."""
-        return Speed(
-            self.task.subject, self.task.options["threads"], Latency.of(self._times), self._memory, self._first
-        )
+        return Speed(self.task.subject, Latency.of(*self._rounds), self._memory, self._first)
 
     def _ask(self, request: Any) -> dict[str, Any]:
         """Send a request; return the answer. Raises ArchError (A1508, or the code in the answer)."""

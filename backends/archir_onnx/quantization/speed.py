@@ -46,7 +46,7 @@ def compare_speed(original: Path, versions: Sequence[Path], seconds: float) -> l
     batch = ModelInterface.of(onnx.load(original, load_external_data=False)).batch or 1
     options = {"device": "cpu", "batch": batch, "threads": cores()}
     tasks = [
-        Task(Subject(path.name, "onnxruntime-cpu", batch), path, "onnx", options, is_required=True)
+        Task(Subject(path.name, "onnxruntime-cpu", batch, cores()), path, "onnx", options, is_required=True)
         for path in (original, *versions)
     ]
     try:

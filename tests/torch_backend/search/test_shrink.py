@@ -68,7 +68,7 @@ def in_no_time(networks: Mapping[str, Graph], on: Sequence[str], seconds: float)
     """What `measure` says, without processes for it: a run takes a nanosecond for each multiplication."""
     return Speeds(
         tuple(
-            Speed(Subject(name, one, 1), 1, Latency.of([archir.cost(graph).macs]), None, 0)
+            Speed(Subject(name, one, 1, 1), Latency.of([archir.cost(graph).macs]), None, 0)
             for name, graph in networks.items()
             for one in on
         ),

@@ -133,7 +133,7 @@ def test_a_model_is_also_fitted_to_the_candidates_that_a_search_measured(
     arguments = ["latency", "fit", "digits.arch", "-o", "m.json", "-n", "6", "--json", "--add"]
     result = CliRunner().invoke(main, [*arguments, "run"], catch_exceptions=False)
     assert json.loads(result.stdout)["networks"] > 6
-    (folder / "r.toml").write_text(RECIPE.replace("latency(\"t.json\") <= LIMIT", "params <= 1M"))
+    (folder / "r.toml").write_text(RECIPE.replace('latency("t.json") <= LIMIT', "params <= 1M"))
     CliRunner().invoke(main, ["search", "r.toml", "-o", "other"], catch_exceptions=False)
     result = CliRunner().invoke(main, [*arguments, "other"], catch_exceptions=False)
     assert (result.exit_code, "A1511" in result.output) == (1, True)

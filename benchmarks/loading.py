@@ -26,7 +26,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from archir.recipes.training import Augment
+from archir.recipes.augmentation import Augment
 from archir_torch.data import load, pixels
 from archir_torch.training.feed import Feed
 

@@ -2,7 +2,7 @@
 
 python benchmarks/run.py [--device cuda] [--quick]
     [--only training,inductor,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,
-           supernet,supernet_compiled,executors,tasks,optimizing,loading]
+           supernet,supernet_compiled,executors,tasks,optimizing,loading,serving]
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import multi_trial
 import networks
 import optimizing
 import search_step
+import serving
 import spaces
 import supernet
 import tasks
@@ -26,7 +27,7 @@ from measure import Table, machine
 
 PARTS = (
     "training,inductor,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,"
-    "supernet_compiled,executors,tasks,optimizing,loading"
+    "supernet_compiled,executors,tasks,optimizing,loading,serving"
 )
 FILES = {"optimizing": "optimize_solvers", "attention": "local_attention", "compiled": "search_step_compiled"}
 """Names of result files that differ from the part's name."""
@@ -57,6 +58,7 @@ def main() -> None:
         "tasks": lambda: tasks.run(arguments.quick),
         "optimizing": lambda: optimizing.run(arguments.quick),
         "loading": lambda: loading.run(arguments.quick),
+        "serving": lambda: serving.run(arguments.quick),
     }
     tables: list[Table] = []
     print(machine(arguments.device), flush=True)

@@ -24,8 +24,8 @@ from onnx import TensorProto, helper
 from PIL import Image
 
 import archir
-from tests.conftest import EXAMPLES
-from tests.service import JSON, RAW, Answer, Running, ask, cases, command, load, running
+from tests.conftest import EXAMPLES, ROOT
+from tests.service import FOLDER, JSON, RAW, Answer, Running, ask, cases, command, load, running
 
 NET = """
 net tiny(classes = 10) {
@@ -477,3 +477,9 @@ def test_the_service_needs_neither_archir_nor_torch() -> None:
     own = {file.stem for file in folder.glob("*.py")}
     standard = imported & sys.stdlib_module_names
     assert {name.replace("PIL", "pillow") for name in imported - own - standard} == needed
+
+
+def test_requirements_of_the_service_are_the_tested_versions() -> None:
+    tested = (ROOT / "constraints.txt").read_text().splitlines()
+    assert [line for line in (FOLDER / "requirements.txt").read_text().splitlines() if line not in tested] == []
+    assert "--no-index --find-links /wheels" in (FOLDER / "Dockerfile").read_text()

@@ -2,7 +2,7 @@
 
 python benchmarks/run.py [--device cuda] [--quick]
     [--only training,inductor,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,
-           supernet,supernet_compiled,executors,tasks,optimizing,loading,serving]
+           supernet,supernet_compiled,executors,tasks,optimizing,loading,serving,latency_bounds]
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 import executors
 import exporters
 import latency
+import latency_bounds
 import loading
 import local_attention
 import multi_trial
@@ -27,7 +28,7 @@ from measure import Table, machine
 
 PARTS = (
     "training,inductor,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,"
-    "supernet_compiled,executors,tasks,optimizing,loading,serving"
+    "supernet_compiled,executors,tasks,optimizing,loading,serving,latency_bounds"
 )
 FILES = {"optimizing": "optimize_solvers", "attention": "local_attention", "compiled": "search_step_compiled"}
 """Names of result files that differ from the part's name."""
@@ -58,6 +59,7 @@ def main() -> None:
         "tasks": lambda: tasks.run(arguments.quick),
         "optimizing": lambda: optimizing.run(arguments.quick),
         "loading": lambda: loading.run(arguments.quick),
+        "latency_bounds": lambda: latency_bounds.run(arguments.quick),
         "serving": lambda: serving.run(arguments.quick),
     }
     tables: list[Table] = []

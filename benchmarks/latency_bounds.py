@@ -1,0 +1,76 @@
+"""Are predicted latencies fit for bounds? Models are fitted to networks within bounds, checked on other networks within
+the same bounds, and used as the bound of a search."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measure import Table
+
+import archir
+from archir_torch.search.measured_latency import latency_bounds, measure_finalists
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+SPACES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "NAS-Bench-201": ("nas_bench_201/nas_bench_201.arch", {}, "macs >= 40M"),
+    "full attention": ("full_attention/full_attention.arch", {"channels": 16}, "macs <= 16M"),
+    "GLiT": ("glit/search.arch:levels", {"width": 96, "depth": 6, "patch": 4, "size": 32, "drop": 0}, "params <= 1M"),
+    "TrioNet": ("trionet/trionet.arch", {"channels": 64, "size": 96, "classes": 10}, "macs <= 200M"),
+    "MobileNetV3 (OFA)": ("mobilenet_v3_ofa/mobilenet_v3_ofa.arch", {}, "macs <= 300M"),
+}
+DEVICES = (("onnxruntime-cpu", 1), ("onnxruntime-cpu", 2), ("cpu", 1))
+SAMPLED = 300
+"""Number of candidates of a search, of which the one with the most parameters within the bound wins."""
+
+
+def run(quick: bool) -> Table:
+    """Return the table of figures."""
+    fitted, held_out = (12, 6) if quick else (40, 40)
+    table = Table(
+        f"latency models fitted to {fitted} networks and checked on {held_out} others, within bounds; searches for the "
+        f"most parameters of {SAMPLED} candidates predicted to be faster than the median; the winner measured again",
+        [
+            "space", "within", "device", "measured, ms", "error", "inside 95%", "tau", "verdict",
+            "bound, ms", "predicted, ms", "measured again, ms",
+        ],
+    )  # fmt: skip
+    for name, (file, parameters, where) in SPACES.items():
+        space = archir.load(f"{EXAMPLES}/{file}", **parameters)
+        for device, threads in DEVICES:
+            with tempfile.TemporaryDirectory() as folder:
+                row = _row(space, where, device, threads, Path(folder) / "model.json", fitted, held_out)
+            table.add(name, where, f"{'torch' if device == 'cpu' else device}, {threads}", *row)
+            print(table.rows[-1], flush=True)
+    return table
+
+
+def _row(
+    space: archir.Space, where: str, device: Any, threads: int, path: Path, fitted: int, held_out: int
+) -> tuple[str, ...]:
+    """Fit and check a model, and search with it; return the figures."""
+    measured = archir.measured_latency(space, fitted, where=where, device=device, threads=threads)
+    archir.fit_latency(space, measured.architectures, measured.nanoseconds, path, conditions=measured.conditions)
+    model = archir.latency_model(path)
+    checked = archir.validate(model, space, held_out, where=where, seed=1)
+    found = checked.held_out
+    bound = round(float(np.median(measured.nanoseconds)))
+    bounded = space.where(f'{where} and latency("{path}") <= {bound}ns')
+    codes = bounded.sample_codes(SAMPLED, np.random.default_rng(2))
+    best = np.argsort(-bounded.cost(codes, names=["params"])["params"], kind="stable")
+    candidates = [bounded.decode(codes[row]) for row in best[:20]]
+    finalists = measure_finalists(bounded, candidates, latency_bounds(bounded))
+    search: tuple[str, ...] = ("-", "-")
+    if finalists["chosen"] is not None:
+        winner = space.specialize(candidates[finalists["chosen"]])
+        on = "torch" if device == "cpu" else device
+        (again,) = archir.measure({"winner": winner}, on=[on], threads=threads, seconds=2).measurements
+        search = (f"{model.estimate(winner) / 1e6:.3f}", f"{again.latency.percentile(50) / 1e6:.3f}")
+    tau = "-" if found.rank_correlation is None else f"{found.rank_correlation:.2f}"
+    times = np.array(measured.nanoseconds) / 1e6
+    return (
+        f"{times.min():.2f} to {times.max():.2f}", f"{checked.error:.1%}", f"{found.inside} of {found.networks}", tau,
+        "not fit" if found.misfits else "fit", f"{bound / 1e6:.3f}", *search,
+    )  # fmt: skip

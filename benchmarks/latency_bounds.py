@@ -72,5 +72,5 @@ def _row(
     times = np.array(measured.nanoseconds) / 1e6
     return (
         f"{times.min():.2f} to {times.max():.2f}", f"{checked.error:.1%}", f"{found.inside} of {found.networks}", tau,
-        "not fit" if found.misfits else "fit", f"{bound / 1e6:.3f}", *search,
+        "not fit" if found.weaknesses else "fit", f"{bound / 1e6:.3f}", *search,
     )  # fmt: skip

@@ -278,8 +278,8 @@ def _with_known_bounds(space: Space, where: str | None, path: str | Path | None 
         file = latency_file(bound.cost or "")
         if file is None:
             return True
-        found = bound.table or Path(file)
-        return found.exists() and (path is None or found.resolve() != Path(path).resolve())
+        read_file = bound.table or Path(file)
+        return read_file.exists() and (path is None or read_file.resolve() != Path(path).resolve())
 
     graph.constraints = [*filter(is_known, graph.constraints)]
     return Space(graph)

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from archir.data.resizing import Resizing
 from archir.diagnostics.errors import NO_SPAN
 from archir.ir.graph import Graph, Node
 from archir.ir.structure import Input
@@ -62,12 +61,15 @@ class Samples:
 
 @dataclass(frozen=True)
 class Interface:
-    """Input and output types of a model without the batch axis, by name, and how images are resized to its inputs."""
+    """Input and output types of a model without the batch axis, by name.
+
+    `resizing` describes how images are resized to its inputs (see `archir.data.metadata`); empty for the default.
+    """
 
     name: str
     inputs: Mapping[str, TensorType]
     outputs: Mapping[str, TensorType]
-    resizing: Resizing = field(default_factory=Resizing)
+    resizing: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def graph(self) -> Graph:

@@ -172,7 +172,7 @@ def fit_command(
         space, architectures, times, output, operations=operation_table, device=on, conditions=conditions, seed=seed
     )
     _print_model(output, model, as_json)
-    if model.held_out is not None and model.held_out.misfits:
+    if model.held_out is not None and model.held_out.weaknesses:
         context.exit(1)
 
 
@@ -229,7 +229,7 @@ def check_command(
             line = read.correction
             say(f"wrote {predictor}: latency is {line.scale:.3f} x sum {line.offset / 1000:+,.1f} us")
         _print_verdict(held_out)
-    if held_out.misfits:
+    if held_out.weaknesses:
         context.exit(1)
 
 
@@ -305,7 +305,7 @@ def _print_model(path: Path, model: LatencyModel, as_json: bool) -> None:
         facts = model.model_dump(
             include={"model", "device", "networks", "error", "rank_correlation", "tried", "held_out"}
         )
-        fit = {} if model.held_out is None else {"fit_for_bounds": not model.held_out.misfits}
+        fit = {} if model.held_out is None else {"fit_for_bounds": not model.held_out.weaknesses}
         emit({"fitted": str(path), **facts, "margin": model.margin(), "operations": len(model.entries), **fit})
         return
     rows = [(("* " if name == model.model else "  ") + name, _us(error)) for name, error in model.tried.items()]
@@ -322,8 +322,8 @@ def _print_model(path: Path, model: LatencyModel, as_json: bool) -> None:
 
 def _print_verdict(held_out: HeldOut) -> None:
     """Print whether predictions are fit for bounds, and why."""
-    if held_out.misfits:
-        say(f"not fit for bounds: {'; '.join(held_out.misfits)}")
+    if held_out.weaknesses:
+        say(f"not fit for bounds: {'; '.join(held_out.weaknesses)}")
         return
     say(
         f"fit for bounds: {held_out.inside} of {held_out.networks} held-out networks are inside their 95% interval, "
@@ -344,7 +344,7 @@ def _validation_json(path: Path, predictor: LatencyTable | LatencyModel, validat
         "corrected_error": validation.corrected_error,
         "correction": correction and correction.model_dump(),
         "held_out": validation.held_out.model_dump(),
-        "fit_for_bounds": not validation.held_out.misfits,
+        "fit_for_bounds": not validation.held_out.weaknesses,
     }
 
 

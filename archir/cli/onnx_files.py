@@ -15,7 +15,6 @@ from archir.backends.certificates import PROVIDERS, certificate_path
 from archir.backends.input_ranges import ranged_inputs
 from archir.backends.samples import Arrays, Interface
 from archir.cli.output import emit, say
-from archir.data.metadata import resizing_of
 from archir.diagnostics.errors import ArchError, fail
 from archir.ir.graph import Graph
 from archir.passes.resize import trim_position_tables
@@ -173,7 +172,7 @@ def _export_options(cli_options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _held_out_samples(graph: Graph, images: Mapping[str, Any]) -> Arrays | None:
     """Return some held-out samples of the training data, or None if the data source is no longer available."""
-    interface = Interface(graph.name, ranged_inputs(graph), {}, resizing_of(images.get("resizing")))
+    interface = Interface(graph.name, ranged_inputs(graph), {}, images.get("resizing") or {})
     try:
         samples = backends.get("torch").samples(
             images["source"], interface, training=1, seed=images["seed"], judged=False

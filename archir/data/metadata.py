@@ -35,9 +35,9 @@ def resizing_of(description: Any) -> Resizing:
     return Resizing(float(share), interpolation)
 
 
-def resizing_in(metadata: Mapping[str, str]) -> Resizing:
-    """Return the resizing that the metadata of a model describe; the default if they describe none."""
+def resizing_in(metadata: Mapping[str, str]) -> dict[str, Any]:
+    """Return the valid description of a resizing in the metadata of a model; that of the default if there is none."""
     try:
-        return resizing_of(json.loads(metadata.get(RESIZING, "{}")))
+        return asdict(resizing_of(json.loads(metadata.get(RESIZING, "{}"))))
     except (ValueError, RecursionError):
-        return Resizing()
+        return asdict(Resizing())

@@ -429,10 +429,10 @@ def test_held_out_networks_decide_whether_a_model_is_fit_for_bounds() -> None:
     exact = archir.fit_latency(space, everything, truth(archir.loads(SMALL["depth"]))[::2])
     assert exact.held_out is not None
     assert exact.held_out.networks == len(everything)
-    assert exact.held_out.misfits == []
+    assert exact.held_out.weaknesses == []
     rng = np.random.default_rng(0)
     noise = archir.fit_latency(space, everything, rng.uniform(1e3, 2e3, len(everything)))
     assert noise.held_out is not None
-    assert "rank correlation" in noise.held_out.misfits[-1]
+    assert "rank correlation" in noise.held_out.weaknesses[-1]
     few = archir.fit_latency(space, everything[:5], [1.0, 2.0, 3.0, 4.0, 5.0])
     assert few.held_out is None

@@ -64,7 +64,7 @@ class HeldOut(BaseModel):
     rank_correlation: float | None = Field(ge=-1, le=1)
 
     @property
-    def misfits(self) -> list[str]:
+    def weaknesses(self) -> list[str]:
         """Return why predictions are not fit for bounds on latencies; [] if they are."""
         reasons = []
         if self.inside < MIN_INSIDE * self.networks:

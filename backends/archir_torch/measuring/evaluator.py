@@ -12,6 +12,7 @@ from torch import Tensor
 
 from archir.backends.samples import Call, Interface, Samples
 from archir.data.inputs import Input
+from archir.data.metadata import resizing_of
 from archir.recipes.plugins import import_named
 from archir.utils.settings import parse_settings
 from archir_torch.data import Split, load
@@ -81,7 +82,8 @@ def samples(
     """
     import_named(source, objective or {})
     task_objective = objective_of(parse_settings(Settings, {} if objective is None else {"objective": dict(objective)}))
-    inputs = tuple(Input(name, column, resizing=interface.resizing) for name, column in interface.inputs.items())
+    resizing = resizing_of(interface.resizing)
+    inputs = tuple(Input(name, column, resizing=resizing) for name, column in interface.inputs.items())
     data = load(source, inputs, seed=seed, labelled=task_objective.compares != "numbers")
     evaluator = None
     if judged and (objective is not None or data.classes):

@@ -29,7 +29,18 @@ __all__ = ["canonical_hash", "cost", "diff", "lint", "membership", "print_graph"
 def cost(network: Graph | Space) -> Cost:
     """Return the parameters and multiply-accumulates of a network.
 
-    `network` is a graph, or a space without choices. Raises ArchError (A0901) if choices are left.
+    Args:
+        network: A graph, or a space without choices.
+
+    Returns:
+        The costs: `params`, `macs`, `activation_bytes`, `kernels` and `peak_bytes`, for one sample.
+
+    Raises:
+        ArchError: A0901: choices are left.
+
+    Examples:
+        >>> archir.cost(network)
+        Cost(params=..., macs=..., activation_bytes=..., kernels=..., peak_bytes=...)
     """
     return costs.cost(as_graph(network))
 
@@ -42,13 +53,25 @@ def lint(
     limits: Limits | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> Diagnostics:
-    """Return warnings about constructs that harm a search, for all nets of a file (see docs/lint.md).
+    """Return warnings about constructs that harm a search, for all nets of a file (docs/lint.md).
 
-    `path` is a file, or `FILE:NET` for a single net. `purpose` is the kind of search that the space is meant for:
-    `"differentiable"`, `"shared"` (shared weights), or None for any. Relative imports must stay inside the folder
-    `root`, by default the file's folder. `limits` bound the size of the program and the work of checking it.
-    `parameters` maps parameters of the net to values. Returns `Diagnostics`, which is empty if there is nothing to warn
-    about. Raises ArchError if the file has errors.
+    Args:
+        path: A file, or `FILE:NET` for a single net.
+        purpose: The kind of search that the space is meant for: `"differentiable"`, `"shared"` (shared weights), or
+            None for any.
+        root: Folder that relative imports must stay inside, by default the file's folder.
+        limits: Bounds on the size of the program and on the work of checking it.
+        parameters: Values for parameters of the net.
+
+    Returns:
+        The warnings, an empty list if there are none.
+
+    Raises:
+        ArchError: The file has errors.
+
+    Examples:
+        >>> {warning.code for warning in archir.lint("space.arch", purpose="differentiable")}
+        {'A1404'}
     """
     return linted(path, purpose=purpose, root=root, limits=limits, parameters=parameters)[1]
 
@@ -77,10 +100,22 @@ def linted(
 def membership(space: Space, network: Space) -> Membership:
     """Find the architecture of a space that computes the same function as a network.
 
-    `network` is a space without choices. In the returned `Membership`, `architecture` is the architecture found, or
-    None, and `largest` is True if it is the space's largest architecture. If there is none, `closest` is the
-    architecture with the most operations in common with the network, among those compared, and `differences` lists how
-    the two differ. Raises ArchError (A1602) if the decision diagrams of the space's choices become too large.
+    Args:
+        space: The space.
+        network: A space without choices.
+
+    Returns:
+        In `architecture` the architecture found, or None; `largest` is True if it is the space's largest architecture.
+        If there is none, `closest` is the architecture with the most operations in common with the network, among those
+        compared, and `differences` lists how the two differ.
+
+    Raises:
+        ArchError: A1602: the decision diagrams of the space's choices become too large.
+
+    Examples:
+        >>> same = archir.membership(space, network).architecture
+        >>> space.canonical(same) == archir.canonical_hash(network)
+        True
     """
     from archir.spaces.optimal.membership import membership
 
@@ -90,10 +125,22 @@ def membership(space: Space, network: Space) -> Membership:
 def diff(
     first: Space | Architecture | ArchitectureFile, second: Space | Architecture | ArchitectureFile
 ) -> list[Difference]:
-    """Return the differences between two spaces, or between two architectures; an empty list if there are none.
+    """Return the differences between two spaces, or between two architectures.
 
-    `first` and `second` are both spaces, or both architectures: objects, or architecture files as read. Raises
-    TypeError for any other combination.
+    Args:
+        first: A space or an architecture, as an object or as a file that was read.
+        second: The other one, of the same type.
+
+    Returns:
+        The differences, each with `kind`, `scope`, `name`, `before` and `after`; an empty list if there are none.
+
+    Raises:
+        TypeError: The arguments are not two spaces, or two architectures.
+
+    Examples:
+        >>> small, large = archir.load("space.arch"), archir.load("space.arch", width=16)
+        >>> [(item.name, item.before, item.after) for item in archir.diff(small, large)][:1]
+        [('width', '8', '16')]
     """
     from archir.spaces.architecture import Architecture, ArchitectureFile
     from archir.spaces.diff import diff_architectures, diff_spaces

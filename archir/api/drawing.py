@@ -46,14 +46,24 @@ def show(
 ) -> None:
     """Draw a graph, a space, or the network of an architecture.
 
-    With a `path`, the picture is written to a file: `.svg`, `.html` (a page on which blocks can be expanded and
-    collapsed), `.mermaid` or `.dot`. Otherwise, it is displayed in a notebook; outside of a notebook, the first lines
-    of the graph's text are printed. `depth` is the number of nested levels of blocks that are drawn. `block` is the
-    scope or the name of the only block to draw. `heat` is a cost such as `"macs"`, by which boxes are coloured: by
-    their share of the cost or, in a space, by the mean share over all architectures.
+    With a path, the picture is written to a file. Otherwise, it is displayed in a notebook; outside of a notebook, the
+    first lines of the graph's text are printed.
 
-    Raises ArchError: A1301 (no such block), A1302 (no such format, or the architecture has no reference to its space),
-    A1604 (no such cost).
+    Args:
+        value: What to draw.
+        path: The file to write: `.svg`, `.html` (a page on which blocks can be expanded and collapsed), `.mermaid` or
+            `.dot`.
+        depth: Number of nested levels of blocks that are drawn.
+        block: Scope or name of the only block to draw.
+        heat: A cost such as `"macs"`, by which boxes are coloured: by their share of the cost or, in a space, by the
+            mean share over all architectures.
+
+    Raises:
+        ArchError: A1301 (no such block), A1302 (no such format, or the architecture has no reference to its space),
+            A1604 (no such cost).
+
+    Examples:
+        >>> archir.show(space, "space.svg", heat="macs")
     """
     graph = drawable_graph(value)
     if path is not None:

@@ -19,16 +19,31 @@ def from_torch(
     module: Any, example_inputs: Any | Sequence[Any] | Mapping[str, Any], *, name: str | None = None,
     partial: bool = False, seed: int = 0,
 ) -> Imported:  # fmt: skip
-    """Import a torch module by `torch.export`: `from_torch(model, torch.randn(1, 3, 224, 224))`.
+    """Import a torch module by `torch.export`.
 
-    `example_inputs` is a tensor, a sequence of tensors, or a mapping from argument names to tensors; the first axis of
-    each is the sample axis. `name` is the name of the graph, by default that of the module's class. With `partial`,
-    operations that archir cannot express are tolerated: the largest part of the network without them is imported, and
-    `problems` of the result lists what was left out. The import is compared with the module on random inputs generated
-    from `seed`.
+    The import is compared with the module on random inputs.
 
-    Returns an `Imported` with the graph and the weights, which are the module's own tensors rather than copies. Raises
-    ArchError: A3201 to A3203, with a diagnostic for everything that archir cannot express.
+    Args:
+        module: The module.
+        example_inputs: A tensor, a sequence of tensors, or a mapping from argument names to tensors; the first axis of
+            each is the sample axis.
+        name: Name of the graph, by default that of the module's class.
+        partial: Tolerate operations that archir cannot express: the largest part of the network without them is
+            imported, and `problems` of the result lists what was left out.
+        seed: Seed of the random inputs.
+
+    Returns:
+        The `graph` and the `weights`, which are the module's own tensors rather than copies.
+
+    Raises:
+        ArchError: A3201 to A3203, with a diagnostic for everything that archir cannot express.
+
+    Examples:
+        >>> import torch
+        >>> model = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 3, padding=1), torch.nn.ReLU())
+        >>> imported = archir.from_torch(model, torch.randn(1, 1, 8, 8))
+        >>> [imported.graph[node].op.name for node in imported.graph]
+        ['input', 'conv', 'relu']
     """
     return backends.get("torch").import_module(module, example_inputs, name=name, partial=partial, seed=seed)
 
@@ -36,16 +51,29 @@ def from_torch(
 def from_onnx(
     path: str | Path, *, shapes: Mapping[str, Sequence[int]] | None = None, partial: bool = False, seed: int = 0
 ) -> Imported:
-    """Import an ONNX file: `from_onnx("model.onnx")`.
+    """Import an ONNX file.
 
-    The first axis of every input is the sample axis, whether the file gives it size 1 or a dynamic size. `shapes`
-    gives, by input name, the sizes of the other axes of inputs with dynamic sizes: `{"image": (3, 224, 224)}`. With
-    `partial`, operations that archir cannot express are tolerated: the largest part of the network without them is
-    imported, and `problems` of the result lists what was left out. The import is compared with the file in onnxruntime
-    on a random sample generated from `seed`.
+    The import is compared with the file in onnxruntime on a random sample.
 
-    Returns an `Imported` with the graph and the weights. Raises ArchError: A0916 (the file is not an ONNX model), A3202
-    (a diagnostic for everything that archir cannot express), A3203 (the import computes something else).
+    Args:
+        path: The file. The first axis of every input is the sample axis, whether the file gives it size 1 or a dynamic
+            size.
+        shapes: By input name, the sizes of the other axes of inputs with dynamic sizes: `{"image": (3, 224, 224)}`.
+        partial: Tolerate operations that archir cannot express: the largest part of the network without them is
+            imported, and `problems` of the result lists what was left out.
+        seed: Seed of the random sample.
+
+    Returns:
+        The `graph` and the `weights`.
+
+    Raises:
+        ArchError: A0916 (the file is not an ONNX model), A3202 (a diagnostic for everything that archir cannot
+            express), A3203 (the import computes something else).
+
+    Examples:
+        >>> _ = archir.export(network, "net.onnx", archir.compile(network))
+        >>> archir.cost(archir.from_onnx("net.onnx").graph).macs <= archir.cost(network).macs
+        True
     """
     file, onnx = Path(path), backends.get("onnx")
     calls, fixed_shapes = onnx.calls(
@@ -62,9 +90,25 @@ def save_import(imported: Imported, path: str | Path, *, origin: str = "") -> Sa
     """Write an import as a readable program with its weights: `net.arch`, and files with the same stem beside it.
 
     `net.safetensors` holds the weights. `net.import.json` maps each weight to its name in the source model and records
-    how the weight was transformed; its `origin` describes the source. The program is proved to define the same network
-    as the import. Returns the written program as `Saved`. Raises ArchError: A0809 (an existing file was not written by
-    archir, or a file cannot be written), A0908 (the program could not be proved to define the same network).
+    how the weight was transformed. The program is proved to define the same network as the import.
+
+    Args:
+        imported: The import.
+        path: The program to write.
+        origin: Description of the source, which is stored in the map.
+
+    Returns:
+        The written program and its `files`.
+
+    Raises:
+        ArchError: A0809 (an existing file was not written by archir, or a file cannot be written), A0908 (the program
+            could not be proved to define the same network).
+
+    Examples:
+        >>> import torch
+        >>> imported = archir.from_torch(torch.nn.Sequential(torch.nn.Linear(4, 2)), torch.randn(1, 4))
+        >>> [file.name for file in archir.save_import(imported, "net.arch").files]
+        ['net.arch', 'net.safetensors', 'net.import.json']
     """
     from archir.backends.imports import save
 

@@ -28,10 +28,21 @@ __all__ = ["check", "format", "load", "loads", "plugin"]
 def load(path: str | Path, *, root: Path | None = None, limits: Limits | None = None, **parameters: Any) -> Space:
     """Load the space of a net from a file.
 
-    `path` is `"space.arch"`, or `"spaces.arch:name"` if the file has several nets. Relative imports must stay inside
-    the folder `root`, by default the file's folder. `limits` bound the size of the program and the work of elaborating
-    it. All other keyword arguments set parameters of the net. Returns a `Space`. Raises ArchError if the program has
-    errors.
+    Args:
+        path: The file: `"space.arch"`, or `"spaces.arch:name"` if it has several nets.
+        root: Folder that relative imports must stay inside, by default the file's folder.
+        limits: Bounds on the size of the program and on the work of elaborating it.
+        **parameters: Values for parameters of the net.
+
+    Returns:
+        The space; a net without choices is a space of one architecture.
+
+    Raises:
+        ArchError: The program has errors; `diagnostics` has all of them.
+
+    Examples:
+        >>> archir.load("space.arch", width=16)
+        <Space space: 20 architectures, 5 choices, image f32[1, 8, 8] -> logits>
     """
     from archir.spaces.space import Space
 
@@ -39,10 +50,23 @@ def load(path: str | Path, *, root: Path | None = None, limits: Limits | None = 
 
 
 def loads(text: str, *, name: str = "<text>", net: str | None = None, **parameters: Any) -> Space:
-    """Load the space of a net from the text of a program, which can import the standard library, but no files.
+    r"""Load the space of a net from the text of a program, which can import the standard library, but no files.
 
-    `net` selects a net if the text has several; `name` stands for the file name in error messages. All other keyword
-    arguments set parameters of the net. Returns a `Space`. Raises ArchError if the program has errors.
+    Args:
+        text: The program.
+        name: Name that stands for the file in error messages.
+        net: Name of the net, if the text has several.
+        **parameters: Values for parameters of the net.
+
+    Returns:
+        The space; a net without choices is a space of one architecture.
+
+    Raises:
+        ArchError: The program has errors; `diagnostics` has all of them.
+
+    Examples:
+        >>> archir.loads("net n {\n input x: f32[4]\n output y = x |> linear(choose width(2, 4))\n}").size
+        2
     """
     from archir.spaces.space import Space
 
@@ -69,8 +93,19 @@ def graph(
 def plugin(name: str, *, folder: str | Path | None = None) -> None:
     """Import a plugin module, as the command-line option `--plugin` does.
 
-    `name` is the name of the module, which may lie in the current folder or in `folder`. Afterwards, everything that
-    the plugin registers is available, including its library files. Raises ArchError (A31xx) if it cannot be imported.
+    Afterwards, everything that the plugin registers is available, including its library files.
+
+    Args:
+        name: Name of the module, which may lie in the current folder or in `folder`.
+        folder: Another folder to look in.
+
+    Raises:
+        ArchError: A3101 to A3106: the module does not exist, or cannot be imported.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path("my_plugin.py").write_text("LOADED = True")
+        >>> archir.plugin("my_plugin")
     """
     loading.load_requested(name, () if folder is None else (Path(folder),))
 
@@ -92,8 +127,20 @@ def check(
 ) -> Diagnostics:
     """Check all nets of a file and return a diagnostic for every error.
 
-    Every net is elaborated, and the shapes of all its architectures are checked. The arguments are the same as for
-    `load`. Returns `Diagnostics`, which is empty if the file is correct.
+    Every net is elaborated, and the shapes of all its architectures are checked.
+
+    Args:
+        path: The file, or `FILE:NET` for a single net.
+        root: Folder that relative imports must stay inside, by default the file's folder.
+        limits: Bounds on the size of the program and on the work of checking it.
+        **parameters: Values for parameters of the net.
+
+    Returns:
+        The diagnostics of the errors, an empty list if the file is correct.
+
+    Examples:
+        >>> archir.check("space.arch")
+        []
     """
     try:
         graphs(path, root=root, limits=limits, parameters=parameters)
@@ -166,10 +213,24 @@ def architecture(path: str | Path) -> ArchitectureFile:
 
 
 def format(text: str, name: str = "<text>") -> str:
-    """Return a program in the canonical layout: the same tokens and comments, with normalized whitespace.
+    r"""Return a program in the canonical layout: the same tokens and comments, with normalized whitespace.
 
-    `text` is the program; `name` stands for the file name in error messages. Raises ArchError if the text cannot be
-    parsed.
+    Args:
+        text: The program.
+        name: Name that stands for the file in error messages.
+
+    Returns:
+        The formatted program.
+
+    Raises:
+        ArchError: A01xx: the text cannot be parsed.
+
+    Examples:
+        >>> print(archir.format("net n{input x:f32[4]\noutput y=x}"), end="")
+        net n {
+            input x: f32[4]
+            output y = x
+        }
     """
     from archir.language.formatter import canonical
 

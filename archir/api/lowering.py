@@ -28,40 +28,33 @@ __all__ = ["block", "compile", "export", "quantize"]
 
 
 @overload
-def compile(graph: Graph | Space, to: Literal["torch"] = "torch", *, seed: int | None = None) -> Network:
-    """Lower a network by a backend; by default to a torch `nn.Module`.
-
-    `graph` is a graph, or a space without choices. `to` is the name of a backend: `torch`, or that of a plugin; `onnx`
-    needs weights, see `export`. `seed` generates the initial weights (default 0); it is passed to other backends only
-    if it is given.
-
-    A torch module takes tensors [N, ...] and returns a tensor, or a dictionary by name if the net has several outputs.
-    Raises ArchError: A0901 (choices are left), A0903 (no such backend), A0904 (the backend cannot lower an operation).
-    """
+def compile(graph: Graph | Space, to: Literal["torch"] = "torch", *, seed: int | None = None) -> Network: ...
 
 
 @overload
-def compile(graph: Graph | Space, to: str, *, seed: int | None = None) -> Any:
-    """Lower a network by a backend; by default to a torch `nn.Module`.
-
-    `graph` is a graph, or a space without choices. `to` is the name of a backend: `torch`, or that of a plugin; `onnx`
-    needs weights, see `export`. `seed` generates the initial weights (default 0); it is passed to other backends only
-    if it is given.
-
-    A torch module takes tensors [N, ...] and returns a tensor, or a dictionary by name if the net has several outputs.
-    Raises ArchError: A0901 (choices are left), A0903 (no such backend), A0904 (the backend cannot lower an operation).
-    """
+def compile(graph: Graph | Space, to: str, *, seed: int | None = None) -> Any: ...
 
 
 def compile(graph: Graph | Space, to: str = "torch", *, seed: int | None = None) -> Any:
     """Lower a network by a backend; by default to a torch `nn.Module`.
 
-    `graph` is a graph, or a space without choices. `to` is the name of a backend: `torch`, or that of a plugin; `onnx`
-    needs weights, see `export`. `seed` generates the initial weights (default 0); it is passed to other backends only
-    if it is given.
+    Args:
+        graph: A graph, or a space without choices.
+        to: Name of the backend: `torch`, or that of a plugin; `onnx` needs weights, see `export`.
+        seed: Seed of the initial weights (default 0); it is passed to other backends only if it is given.
 
-    A torch module takes tensors [N, ...] and returns a tensor, or a dictionary by name if the net has several outputs.
-    Raises ArchError: A0901 (choices are left), A0903 (no such backend), A0904 (the backend cannot lower an operation).
+    Returns:
+        By default a torch module, which takes tensors [N, ...] and returns a tensor, or a dictionary by name if the net
+        has several outputs; otherwise the output of the backend.
+
+    Raises:
+        ArchError: A0901 (choices are left), A0903 (no such backend), A0904 (the backend cannot lower an operation).
+
+    Examples:
+        >>> import torch
+        >>> module = archir.compile(network, seed=0)
+        >>> module(torch.zeros(2, 1, 8, 8)).shape
+        torch.Size([2, 10])
     """
     return backends.get(to).lower(as_graph(graph), **({} if seed is None else {"seed": seed}))
 
@@ -69,10 +62,22 @@ def compile(graph: Graph | Space, to: str = "torch", *, seed: int | None = None)
 def block(graph: Graph | Space, name: str) -> Graph:
     """Return one block of a network as a network of its own.
 
-    `graph` is a graph, or a space without choices. `name` is the name of the block, such as `"hoga"`; if its calls
-    differ, `"hoga@scope"` selects the call at a scope. The inputs and outputs of the result are the tensors that the
-    block reads and returns. Raises ArchError: A0901 (choices are left), A0906 (there is no such block, or the name is
-    ambiguous).
+    The inputs and outputs of the result are the tensors that the block reads and returns.
+
+    Args:
+        graph: A graph, or a space without choices.
+        name: Name of the block, such as `"hoga"`; if its calls differ, `"hoga@scope"` selects the call at a scope.
+
+    Returns:
+        The graph of the block.
+
+    Raises:
+        ArchError: A0901 (choices are left), A0906 (there is no such block, or the name is ambiguous).
+
+    Examples:
+        >>> unit = archir.block(archir.load("fixed.arch"), "unit@unit")
+        >>> [unit[node].op.name for node in unit]
+        ['input', 'conv', 'batch_norm', 'relu']
     """
     return part(as_graph(graph), name)
 
@@ -99,26 +104,42 @@ def export(
 ) -> Report:
     """Write a network with a module's weights to an ONNX file, and verify the model against the module.
 
-    `graph` is a graph, or a space without choices; `path` must end in `.onnx`; the weights are taken from `module`.
+    The model is compared with the module on random inputs and on real samples. An existing file is replaced only if all
+    comparisons succeed.
 
-    Format of the model: `opset` is 17 to 26; by default it is the lowest that suits the network and the `runtime`, or
-    all runtimes but ncnn. `precision` is the type of the weights; inputs and outputs are float32.
-    `dynamic` lists the axes whose sizes are left open; if it does not contain the batch axis, the batch size is fixed
-    to `batch`. `attention` selects the operators that compute attention (docs/deployment.md). `deployed=False` keeps
-    operations that have an effect only in training.
+    Args:
+        graph: A graph, or a space without choices.
+        path: The file to write; it must end in `.onnx`.
+        module: The module whose weights are written.
+        opset: Opset of the model, 17 to 26; by default the lowest that suits the network and the runtime.
+        runtime: The runtime that must run the model, by default all but ncnn.
+        precision: Type of the weights; inputs and outputs are float32.
+        dynamic: Axes whose sizes are left open; without the batch axis, the batch size is fixed to `batch`.
+        batch: Number of samples, if the batch axis is fixed.
+        pixels: Means and standard deviations, one per channel; the model then takes raw images, uint8 [N, H, W, C], and
+            normalises them itself.
+        scales: The same for inputs by name: `result.images["scales"]` of a training, or `{"tone": {"of": "numbers",
+            "mean": [0.0], "std": [2.0]}}`.
+        attention: Operators that compute attention (docs/deployment.md).
+        deployed: Leave out operations that have an effect only in training.
+        certified: Write a certificate beside the model.
+        metadata: Texts by name that are stored in the model.
+        real: Samples to compare on, arrays [N, ...] by input name.
+        tolerance: Largest relative difference, by default one that suits the precision.
+        providers: Execution providers of onnxruntime to compare on, by default all that are available.
 
-    Inputs of the model: if `pixels` is given, a mean and a standard deviation per channel, the model takes raw images,
-    uint8 [N, H, W, C], and normalises them itself. `scales` does the same for inputs by name: `result.images["scales"]`
-    of a training, or `{"tone": {"of": "numbers", "mean": [0.0], "std": [2.0]}}`. `metadata` maps names to texts that
-    are stored in the model.
+    Returns:
+        The report of the comparison: its `absolute` and `relative` differences, `nodes`, `files`.
 
-    The model is compared with the module on random inputs and on the samples in `real`, arrays [N, ...] by input name,
-    on the onnxruntime `providers` (by default all available ones), up to a relative `tolerance` (by default one that
-    suits the precision). With `certified`, a certificate is written beside the model. An existing file is replaced only
-    if all comparisons succeed.
+    Raises:
+        ArchError: A0809 (the path does not end in `.onnx`), A0902 to A0931 (the network cannot be exported in this
+            form, or the model differs from the module).
 
-    Returns the report of the comparison. Raises ArchError: A0809 (the path does not end in `.onnx`), A0902 to A0931
-    (the network cannot be exported in this form, or the model differs from the module).
+    Examples:
+        >>> module = archir.compile(network)
+        >>> report = archir.export(network, "net.onnx", module, certified=True)
+        >>> report.relative < 1e-5, [file.name for file in report.files]
+        (True, ['net.onnx'])
     """
     try:
         output_format(None, Path(path), ONNX_FORMATS)
@@ -152,20 +173,37 @@ def quantize(
 ) -> Quantised:
     """Quantise a float32 ONNX model to int8; write the model, a certificate and a report.
 
-    `path` is the model and `output` the file to write. `data` is the data source on which the network was trained.
-    `calibration` is the number of training samples, selected by `seed`, that determine the ranges of activations.
-    `objective` measures quality on the held-out samples, as in training; by default it is classification if the samples
-    have labels, and otherwise nothing is measured. `mode="static"` determines ranges once, from the calibration
-    samples; `"dynamic"` determines them for each input, in linear layers only; `"auto"` tries both for transformers and
-    keeps the faster one. The float and the int8 model are measured for `seconds` each, in turns; with 0, they are not
-    measured, and `"auto"` selects dynamic quantisation for transformers.
+    Layers stay in float until the loss of the objective's criterion on one half of the held-out samples is at most
+    `max_loss`. The report is measured on the other half.
 
-    Layers whose names match one of the patterns in `keep` stay in float. Further layers stay in float until the loss of
-    the objective's criterion on one half of the held-out samples is at most `max_loss`: in points if the criterion is a
-    fraction, otherwise in percent. The report is measured on the other half.
+    Args:
+        path: The model.
+        output: The file to write.
+        data: The data source on which the network was trained (docs/data.md).
+        objective: Measures quality on the held-out samples, as in training; by default classification if the samples
+            have labels, and otherwise nothing is measured.
+        calibration: Number of training samples that determine the ranges of activations.
+        seed: Seed that selects these samples.
+        mode: `"static"` determines ranges once, from the calibration samples; `"dynamic"` determines them for each
+            input, in linear layers only; `"auto"` tries both for transformers and keeps the faster one.
+        keep: Patterns of the names of layers that stay in float.
+        max_loss: Largest loss of the criterion: in points if it is a fraction, otherwise in percent.
+        seconds: Time for which the float and the int8 model are each measured, in turns; with 0, they are not measured,
+            and `"auto"` selects dynamic quantisation for transformers.
 
-    Returns the report. Raises ArchError: A0809 (the output cannot be written), A0916 (the file is not a model), A11xx
-    (the data is invalid), A19xx, A28xx (the model cannot be quantised, or not within `max_loss`).
+    Returns:
+        The report: measures `before` and `after`, `bytes_before` and `bytes_after`, `layers`, and `in_float`, the names
+        of the layers that stayed in float.
+
+    Raises:
+        ArchError: A0809 (the output cannot be written), A0916 (the file is not a model), A11xx (the data is invalid),
+            A19xx, A28xx (the model cannot be quantised, or not within `max_loss`).
+
+    Examples:
+        >>> _ = archir.export(network, "net.onnx", archir.compile(network))
+        >>> report = archir.quantize("net.onnx", "int8.onnx", max_loss=100, seconds=0)
+        >>> report.mode, report.in_float
+        ('static', [])
     """
     if Path(path).resolve() == Path(output).resolve():
         raise fail("A0809", f"cannot write {output}: it is the model that is read", None, "name another file")

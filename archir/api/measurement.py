@@ -48,15 +48,26 @@ def bench(
 ) -> LatencyTable:
     """Time every operation of a space on a device and write a latency table.
 
-    `space` is a space or a graph, `path` the file of the table. `device` is `cpu`, `cuda`, `onnxruntime-cpu` or
-    `onnxruntime-cuda`. Operations are timed on inputs with `batch` samples and with `threads` CPU threads, by default
-    the framework's own number. With `resume`, the operations missing from an existing table are added, by default with
-    the table's number of threads. `progress(items, count, label)` wraps the iteration over operations, to report
-    progress.
+    Args:
+        space: A space or a graph.
+        path: File of the table.
+        device: `cpu`, `cuda`, `onnxruntime-cpu` or `onnxruntime-cuda`.
+        batch: Number of samples of the inputs.
+        threads: Number of CPU threads, by default the framework's own number.
+        resume: Add the operations that are missing from an existing table, by default with the table's number of
+            threads.
+        progress: `progress(items, count, label)` wraps the iteration over operations, to report progress.
 
-    Returns the table, in nanoseconds. Raises ArchError: A1501 (the existing file is not a table), A1503 (it was
-    measured on another machine or with other settings), A1505 (no such device), A1506 (the file exists and `resume` is
-    not set).
+    Returns:
+        The table, in nanoseconds.
+
+    Raises:
+        ArchError: A1501 (the existing file is not a table), A1503 (it was measured on another machine or with other
+            settings), A1505 (no such device), A1506 (the file exists and `resume` is not set).
+
+    Examples:
+        >>> archir.bench(space, "cpu.json", threads=1)
+        <LatencyTable...>
     """
     from archir.costs.latencies import measurement as benches
     from archir.costs.latencies.workloads import space_workloads
@@ -94,10 +105,23 @@ def validate(
 ) -> Validation:
     """Compare the latencies that a latency table or model predicts with measurements of whole networks.
 
-    `n` random architectures of the `space` within its bounds and those in `where`, sampled with `seed`, are measured
-    under the conditions of the table or model. `progress(items, count, label)` wraps the iteration over networks, to
-    report progress. Returns a `Validation` with predicted and measured latencies, their rank correlation and mean
-    error. Raises ArchError, for example A1505 if the device is not available, and A1503 if this is another machine.
+    Args:
+        predictor: The table or model; the networks are measured under its conditions.
+        space: The space.
+        n: Number of random architectures, sampled within the bounds of the space.
+        where: Further bounds on costs.
+        seed: Seed that samples them.
+        progress: `progress(items, count, label)` wraps the iteration over networks, to report progress.
+
+    Returns:
+        Predicted and measured latencies of the networks, their `rank_correlation` and mean `error`.
+
+    Raises:
+        ArchError: For example A1505, if the device is not available, and A1503, if this is another machine.
+
+    Examples:
+        >>> archir.validate(archir.bench(space, "cpu.json", threads=1), space, n=4)
+        <Validation on 4 networks: mean error ...>
     """
     from archir.costs.latencies import measurement as benches
 
@@ -119,15 +143,26 @@ def measure(
 ) -> Speeds:
     """Measure latency, throughput and memory of whole networks, side by side.
 
-    `networks` is a graph without choices, the path of an ONNX file, or a mapping from names to these. `on` lists the
-    targets: `torch`, `torch-compile`, `onnxruntime-cpu`, `torch-cuda`, `torch-compile-cuda`, `onnxruntime-cuda` and
-    `tensorrt`; by default all available ones. `batches` lists the batch sizes, and `threads` the numbers of CPU threads
-    (by default, one per core); each combination is measured for `seconds`. `progress(steps, count, label)` wraps the
-    iteration over steps, to report progress.
+    Args:
+        networks: A graph without choices, the path of an ONNX file, or a mapping from names to these.
+        on: Targets: `torch`, `torch-compile`, `onnxruntime-cpu`, `torch-cuda`, `torch-compile-cuda`, `onnxruntime-cuda`
+            and `tensorrt`; by default all that are available.
+        batches: Batch sizes.
+        threads: Numbers of CPU threads, by default one per core.
+        seconds: Time for which each combination of network, target, batch size and threads is measured.
+        progress: `progress(steps, count, label)` wraps the iteration over steps, to report progress.
 
-    Returns `Speeds`: `measurements`, and in `left_out` the targets that were not available. Raises TypeError if an
-    argument is not a network. Raises ArchError: A1505 (no such target), A1508 (a network cannot be measured), and
-    errors of backends.
+    Returns:
+        The `measurements`, and in `left_out` the targets that were not available.
+
+    Raises:
+        TypeError: An argument is not a network.
+        ArchError: A1505 (no such target), A1508 (a network cannot be measured), and errors of backends.
+
+    Examples:
+        >>> speeds = archir.measure(network, on=["torch"], seconds=0.1)
+        >>> speeds.measurements[0].latency.percentile(50) > 0  # nanoseconds
+        True
     """
     from archir.backends.speed.subjects import speeds
     from archir.costs.latencies.measurement import without_progress
@@ -143,16 +178,44 @@ def measure(
 
 
 def latency_table(path: str | Path) -> LatencyTable:
-    """Read a latency table from the file `path`. Raises ArchError (A1501) if the file is not a valid table."""
+    """Read a latency table.
+
+    Args:
+        path: The file, as `bench` writes it.
+
+    Returns:
+        The table, in nanoseconds.
+
+    Raises:
+        ArchError: A1501: the file is not a valid table.
+
+    Examples:
+        >>> _ = archir.bench(space, "cpu.json", threads=1)
+        >>> archir.latency_table("cpu.json").device
+        'cpu'
+    """
     from archir.costs.latencies import files
 
     return files.read_table(path)
 
 
 def latency_model(path: str | Path) -> LatencyModel:
-    """Read a latency model from a file written by `fit_latency`.
+    """Read a latency model.
 
-    Raises ArchError (A1501) if it is not a valid model.
+    Args:
+        path: The file, as `fit_latency` writes it.
+
+    Returns:
+        The model.
+
+    Raises:
+        ArchError: A1501: the file is not a valid model.
+
+    Examples:
+        >>> architectures, nanoseconds = archir.measured_latency(space, 12, threads=1)
+        >>> _ = archir.fit_latency(space, architectures, nanoseconds, "phone.json")
+        >>> archir.latency_model("phone.json").estimate(network) > 0
+        True
     """
     from archir.costs.latencies import files
 
@@ -172,17 +235,31 @@ def fit_latency(
 ) -> LatencyModel:
     """Fit a model that predicts the latency of a space's networks to measured networks.
 
-    `architectures` are n architectures of the `space`, and `nanoseconds` [n] their measured latencies. Several kinds of
-    models are fitted, and the one with the lowest leave-one-out error is returned; if `operations`, a latency table of
-    single operations, is given, the candidates include models that use it. `device` is a free-text note of where the
-    networks were measured, and `conditions` describes that in detail if archir measured them. `seed` generates the
-    random networks from which the model estimates how much the networks of the space vary, and the hyperparameters over
-    which the model averages. If `path` is given, the model is written to that file.
+    Several kinds of models are fitted, and the one with the lowest leave-one-out error is returned.
 
-    Returns a `LatencyModel`, whose `margin(0.95)` is half the width of the interval around a prediction
-    that contains the latency of a new network with a probability of 95%, and whose `held_out` says whether that held
-    for networks that the prediction was not fitted to. Raises ArchError:
-    A1510 (too few networks, or invalid times), A1502 (the table lacks operations).
+    Args:
+        space: The space.
+        architectures: n architectures of the space.
+        nanoseconds: Their measured latencies [n].
+        path: File to write the model to.
+        operations: A latency table of single operations; the candidates then include models that use it.
+        device: Free-text note of where the networks were measured.
+        conditions: The same in detail, if archir measured them.
+        seed: Seed of the random networks from which the model estimates how much the networks of the space vary, and of
+            the hyperparameters over which the model averages.
+
+    Returns:
+        The model. Its `margin(0.95)` is half the width of the interval around a prediction that contains the latency of
+        a new network with a probability of 95%, and its `held_out` says whether that held for networks that the
+        prediction was not fitted to.
+
+    Raises:
+        ArchError: A1510 (too few networks, or invalid times), A1502 (the table lacks operations).
+
+    Examples:
+        >>> architectures, nanoseconds, _ = archir.measured_latency(space, 12, threads=1)
+        >>> archir.fit_latency(space, architectures, nanoseconds, device="this computer")
+        <LatencyModel...>
     """
     import numpy as np
 
@@ -238,14 +315,28 @@ def measured_latency(
 ) -> MeasuredLatencies:
     """Measure the latency of random architectures of a space.
 
-    `n` distinct architectures (fewer, if the space has fewer) are sampled with `seed` within the bounds of the space
-    and those in `where`; bounds on a latency are ignored if their file is missing or is `path`. Each is measured by
-    itself and warm on inputs with `batch` samples. `device` is `cpu`, `cuda`, `onnxruntime-cpu` or `onnxruntime-cuda`;
-    `threads` is the number of CPU threads, by default one per core. `progress(items, count, label)` wraps the iteration
-    over networks, to report progress.
+    Args:
+        space: The space. Its bounds on latencies are ignored if their file is missing or is `path`.
+        n: Number of distinct architectures; fewer, if the space has fewer.
+        where: Further bounds on costs.
+        device: `cpu`, `cuda`, `onnxruntime-cpu` or `onnxruntime-cuda`.
+        batch: Number of samples of the inputs.
+        threads: Number of CPU threads, by default one per core.
+        seed: Seed that samples the architectures.
+        path: File to which a model of these measurements will be written.
+        progress: `progress(items, count, label)` wraps the iteration over networks, to report progress.
 
-    Returns the architectures, the median latency of each in nanoseconds, and the conditions. Raises ArchError (A1505)
-    if the device is unknown or unavailable.
+    Returns:
+        The architectures, the median latency of each in nanoseconds, and the conditions. Each network is measured by
+        itself and warm.
+
+    Raises:
+        ArchError: A1505: the device is unknown or unavailable.
+
+    Examples:
+        >>> architectures, nanoseconds, conditions = archir.measured_latency(space, 3, threads=1)
+        >>> len(architectures), len(nanoseconds)
+        (3, 3)
     """
     from archir.costs.latencies import measurement as benches
 

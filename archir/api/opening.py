@@ -29,6 +29,11 @@ class Opened:
     `text` is the program of the space: the network's program, with numbers replaced by choices. `space` is the loaded
     space, and `full` is the architecture of this space that equals the network. `opened` lists the new choices; `left`
     lists the numbers that did not become choices, with the reasons.
+
+    Examples:
+        >>> opened = archir.open_network("fixed.arch", "widths")
+        >>> opened.save("elastic.arch").name
+        'elastic.full.json'
     """
 
     text: str
@@ -62,15 +67,28 @@ class Opened:
 def open_network(path: str | Path, choose: str = ",".join(KINDS), *, where: str | None = None) -> Opened:
     """Create an elastic space from a network by turning numbers of its program into choices.
 
-    `path` is `"net.arch"`, or `"nets.arch:name"`. `choose` is a comma-separated list of the kinds of numbers that
-    become choices: `widths`, `depths`, `heads`, `kernels`, `ratios`. Each kind may be followed by fractions of the
-    trained value or, for kernels, by sizes: `"widths=0.5,0.75,1,kernels=3,5"`. With `operators`, calls with weights get
-    alternatives: no operation, or a separable convolution. Only scopes that match the pattern `where` are changed.
+    Every architecture is checked, and the network is proved to be the largest one.
 
-    Every architecture is checked, and the network is proved to be the largest one. Returns an `Opened`. Raises
-    ArchError: A3211 (invalid `choose`), A3212 (no number can become a choice), A3213 (the program has choices already),
-    A3214 (the network is not the largest architecture of the result), A3230 (no scope matches `where`), A3231 (no
-    consistent set of choices was found in 200 attempts), and errors in the file.
+    Args:
+        path: The program: `"net.arch"`, or `"nets.arch:name"`.
+        choose: Comma-separated kinds of numbers that become choices: `widths`, `depths`, `heads`, `kernels`, `ratios`.
+            Each kind may be followed by fractions of the trained value or, for kernels, by sizes:
+            `"widths=0.5,0.75,1,kernels=3,5"`. With `operators`, calls with weights get alternatives: no operation, or a
+            separable convolution.
+        where: Pattern of the scopes that are changed, by default all.
+
+    Returns:
+        The space, its program, and its largest architecture.
+
+    Raises:
+        ArchError: A3211 (invalid `choose`), A3212 (no number can become a choice), A3213 (the program has choices
+            already), A3214 (the network is not the largest architecture of the result), A3230 (no scope matches
+            `where`), A3231 (no consistent set of choices was found in 200 attempts), and errors in the file.
+
+    Examples:
+        >>> opened = archir.open_network("fixed.arch", "widths,kernels")
+        >>> opened.space.size, len(opened.opened)
+        (..., ...)
     """
     from archir.language.elastic.elastic_space import make_elastic
     from archir.spaces.space import Space

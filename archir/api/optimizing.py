@@ -32,18 +32,30 @@ def optimize(
 ) -> Answer:
     """Find the architectures of minimum cost, or of maximum cost or scores, with a proof of optimality.
 
-    Exactly one of `minimize` and `maximize` must be given. `minimize` is a cost such as `"macs"`; `maximize` is a cost,
-    a file written by `archir scores`, or `Scores`. `where` states bounds such as `"macs <= 0.5x and params <= 2M"`;
-    `fixed` maps paths of choices to the labels they must have. `best` is the number of architectures to return.
-    `seconds` limits the time.
+    Exactly one of `minimize` and `maximize` must be given.
 
-    Returns an `Answer` with the architectures, best first. If time ran out, `proved` is False, and no other
-    architecture is better than `bound`. If no architecture is within the bounds, `conflict` lists bounds that
-    contradict each other.
+    Args:
+        space: The space.
+        minimize: A cost such as `"macs"`.
+        maximize: A cost, a file written by `archir scores`, or `Scores`.
+        where: Bounds such as `"macs <= 0.5x and params <= 2M"`.
+        best: Number of architectures to return.
+        fixed: Labels that choices must have, by path.
+        seconds: Time limit.
 
-    Raises ArchError: A1604 (no such cost), A1601, A1602 (the decision diagrams of the space's choices become too
-    large), A3302 (a bound that is not a range), A3303 (no such choice or label), A3305 (both or neither of `minimize`
-    and `maximize`), A3322 (the file has no scores of this space).
+    Returns:
+        The `architectures`, best first, and their `values`. If time ran out, `proved` is False, and no other
+        architecture is better than `bound`. If no architecture is within the bounds, `conflict` lists bounds that
+        contradict each other.
+
+    Raises:
+        ArchError: A1604 (no such cost), A1601, A1602 (the decision diagrams of the space's choices become too large),
+            A3302 (a bound that is not a range), A3303 (no such choice or label), A3305 (both or neither of `minimize`
+            and `maximize`), A3322 (the file has no scores of this space).
+
+    Examples:
+        >>> archir.optimize(space, minimize="macs", where="params >= 700")
+        <Answer: least macs = ... (proved)>
     """
     from archir.spaces.optimal.answers import optimize
 
@@ -62,12 +74,25 @@ def exact_front(
 ) -> Front:
     """Find the Pareto front of two or three objectives, with a proof that it is complete.
 
-    `first` is a cost to minimise, or scores to maximise (`Scores`, or a file written by `archir scores`); `costs` are
-    one or two further costs to minimise. `points` is the approximate number of architectures to return, spread evenly
-    over `costs`; by default, the whole front is returned. `where` states bounds such as `"macs <= 0.5x"`; `fixed` maps
-    paths of choices to the labels they must have. After `seconds`, the front found so far is returned.
+    Args:
+        space: The space.
+        first: A cost to minimise, or scores to maximise: `Scores`, or a file written by `archir scores`.
+        *costs: One or two further costs to minimise.
+        points: Approximate number of architectures to return, spread evenly over `costs`; by default the whole front.
+        where: Bounds such as `"macs <= 0.5x"`.
+        fixed: Labels that choices must have, by path.
+        seconds: Time limit, after which the front found so far is returned.
 
-    Returns a `Front`. Raises ArchError as `optimize` does, and A3301 if no architecture is within the bounds.
+    Returns:
+        The front: its `points`, and whether it is `complete`.
+
+    Raises:
+        ArchError: As for `optimize`, and A3301 if no architecture is within the bounds.
+
+    Examples:
+        >>> scores = archir.scores(space, proxy="naswot")
+        >>> archir.exact_front(space, scores, "macs").complete
+        True
     """
     from dataclasses import replace
 

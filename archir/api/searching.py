@@ -58,18 +58,29 @@ def train(
 ) -> tuple[Network, Result]:
     """Train a network without choices.
 
-    `graph` is the network. `data` is a data source: a name, a path, or a Python object such as a pair of arrays, a
-    torch dataset, or a mapping from parts to data (docs/data.md); image files are resized to the net's input [C, H, W].
-    `settings` are the options of `archir train` (docs/commands.md), such as `{"epochs": 5, "lr": 1e-3, "seed": 0}`.
+    Args:
+        graph: The network.
+        data: A data source: a name, a path, or a Python object such as a pair of arrays, a torch dataset, or a mapping
+            from parts to data (docs/data.md). Image files are resized to the net's input [C, H, W].
+        settings: Options of `archir train` (docs/commands.md), such as `{"epochs": 5, "lr": 1e-3, "seed": 0}`.
+        folder: Folder for checkpoints.
+        resume: Continue an interrupted training in `folder`.
+        device: Device, by default a GPU if there is one.
+        progress: Receives a call for every step and epoch; `True` shows a progress bar.
+        weights: A safetensors file with initial weights, by default random ones.
+        names: A file that maps the names of the network's weights to those in `weights` (docs/search.md).
+        threads: Number of CPU threads.
 
-    If `folder` is given, checkpoints are written there, and `resume` continues an interrupted training. `device` is by
-    default a GPU if there is one; `threads` is the number of CPU threads. `progress` receives a call for every step and
-    epoch; `True` shows a progress bar. Training starts from random weights or, if `weights` is given, from the weights
-    in this safetensors file. If that file uses other weight names than the network, the file `names` maps the names of
-    the network to those of the weights file (docs/search.md).
+    Returns:
+        The module with the final weights, and a `Result` with the measures of every epoch.
 
-    Returns the module with the final weights, and a `Result` with the measures of every epoch. Raises ArchError: A11xx
-    (invalid data or settings), A0902 (the weights do not fit), A2220 (invalid name map).
+    Raises:
+        ArchError: A11xx (invalid data or settings), A0902 (the weights do not fit), A2220 (invalid name map).
+
+    Examples:
+        >>> module, result = archir.train(network, data="digits", settings={"epochs": 2})
+        >>> len(result.history), 0 <= result.accuracy <= 1
+        (2, True)
     """
     from archir.backends import weight_names
 
@@ -109,13 +120,25 @@ def run(
 ) -> Mapping[str, Any]:
     """Run a recipe in a new folder.
 
-    `recipe` is a TOML file, and `folder` the run folder to create. `overrides` replace settings of the recipe:
-    `{"search.training.epochs": "2"}`. `device` is by default a GPU if there is one. `executor` selects where candidates
-    are scored, for example `processes:4` (docs/executors.md). `progress` receives a call for every phase, step and
-    epoch; `True` shows progress bars.
+    Args:
+        recipe: The recipe, a TOML file (docs/search.md).
+        folder: The run folder to create.
+        overrides: Settings that replace those of the recipe: `{"search.training.epochs": "2"}`.
+        device: Device, by default a GPU if there is one.
+        executor: Where candidates are scored, for example `processes:4` (docs/executors.md).
+        progress: Receives a call for every phase, step and epoch; `True` shows progress bars.
 
-    Returns the summary of the results, which is also written to the folder as `summary.json`. Raises ArchError if the
-    recipe, its spaces or its data are invalid, and `Interrupted` if the search was interrupted, after saving its state.
+    Returns:
+        The summary of the results, which is also written to the folder as `summary.json`.
+
+    Raises:
+        ArchError: The recipe, its spaces or its data are invalid.
+        Interrupted: The search was interrupted, after saving its state.
+
+    Examples:
+        >>> summary = archir.run("recipe.toml", "runs/small")
+        >>> list(summary["phases"])
+        ['supernet', 'search']
     """
     with _search_progress(progress) as callback:
         return backends.get("torch").search(
@@ -133,13 +156,25 @@ def check_recipe(
 ) -> Mapping[str, Any]:
     """Check a recipe with its spaces and data, as `run` does before training, without writing files.
 
-    `recipe`, `overrides`, `device` and `executor` are as for `run`. Modules named in the recipe are imported only with
-    `trust_code`. Otherwise, phases that depend on a module that is not imported are not checked, and `not_looked_at`
-    lists these modules.
+    Args:
+        recipe: As for `run`.
+        overrides: As for `run`.
+        device: As for `run`.
+        executor: As for `run`.
+        trust_code: Import the modules that the recipe names. Otherwise, phases that depend on a module that is not
+            imported are not checked, and `not_looked_at` lists these modules.
 
-    Returns a dictionary by phase name. Each entry has the `strategy`, the name of the `space`, and the number of
-    `architectures` that the phase searches: 1 if it does not search, and an upper bound if costs are bounded or if an
-    earlier phase fixes more choices. Raises ArchError if anything is invalid.
+    Returns:
+        A dictionary by phase name. Each entry has the `strategy`, the name of the `space`, and the number of
+        `architectures` that the phase searches: 1 if it does not search, and an upper bound if costs are bounded or if
+        an earlier phase fixes more choices.
+
+    Raises:
+        ArchError: Anything is invalid.
+
+    Examples:
+        >>> archir.check_recipe("recipe.toml")["search"]["strategy"]
+        'evolution'
     """
     return backends.get("torch").check_recipe(
         Path(recipe), overrides=overrides, device=device, executor=executor, trust_code=trust_code
@@ -157,13 +192,27 @@ def resume(
 ) -> Mapping[str, Any]:
     """Continue an interrupted search exactly where it stopped.
 
-    `folder` is the folder of the run. `overrides` extend the search by changing options of phases that try candidates,
-    such as `{"evolve.options.trials": "200"}`: existing trials are kept, and later phases are run again. With
-    `fall_back`, a damaged checkpoint is replaced by the previous one. `device`, `executor` and `progress` are as for
-    `run` and may differ from those used before.
+    Args:
+        folder: Folder of the run.
+        overrides: Changes of options of phases that try candidates, which extend the search, such as
+            `{"evolve.options.trials": "200"}`: existing trials are kept, and later phases are run again.
+        fall_back: Replace a damaged checkpoint by the previous one.
+        device: As for `run`; it may differ from before.
+        executor: As for `run`; it may differ from before.
+        progress: As for `run`.
 
-    Returns the summary of the results. Raises ArchError, in particular A2216 if the run cannot be resumed with these
-    overrides, and `Interrupted` if the search was interrupted again.
+    Returns:
+        The summary of the results.
+
+    Raises:
+        ArchError: In particular A2216, if the run cannot be resumed with these overrides.
+        Interrupted: The search was interrupted again.
+
+    Examples:
+        >>> _ = archir.run("recipe.toml", "runs/small")
+        >>> _ = archir.resume("runs/small", overrides={"search.options.trials": "12"})
+        >>> len(archir.trials("runs/small")["trial"])
+        12
     """
     with _search_progress(progress) as callback:
         return backends.get("torch").search(
@@ -185,14 +234,30 @@ def specialize(
 ) -> Mapping[str, Any]:
     """Derive a network for each of several cost budgets from one supernet, with the supernet's weights.
 
-    `run` is the folder of the run that trained the supernet, or `RUN:PHASE` if it trained several. `where` has one text
-    per network, which states its bounds, such as `"macs <= 0.5x and params < 1M"`; `0.5x` is half of the space's
-    maximum. For each network, `trials` architectures are scored on all of the run's validation samples, or on at most
-    `samples` of them; the reported measures are from the held-out samples. `folder` is the folder of the new run; if
-    the same run was already started there, it is continued. `device`, `executor` and `progress` are as for `run`.
+    Args:
+        run: Folder of the run that trained the supernet, or `RUN:PHASE` if it trained several.
+        where: One text per network, which states its bounds, such as `"macs <= 0.5x and params < 1M"`; `0.5x` is half
+            of the space's maximum.
+        folder: Folder of the new run; if the same run was already started there, it is continued.
+        trials: Number of architectures that are scored for each network.
+        samples: Maximum number of validation samples to score on, by default all. The reported measures are from the
+            held-out samples.
+        device: As for `run`.
+        executor: As for `run`.
+        progress: As for `run`.
 
-    Returns the summary of the results. Raises ArchError, in particular A2207 if the run has no supernet, and
-    `Interrupted` if the search was interrupted.
+    Returns:
+        The summary of the results.
+
+    Raises:
+        ArchError: In particular A2207, if the run has no supernet.
+        Interrupted: The search was interrupted.
+
+    Examples:
+        >>> _ = archir.run("recipe.toml", "runs/small")
+        >>> summary = archir.specialize("runs/small", ["macs <= 0.5x", "macs <= 0.8x"], "runs/two", trials=4)
+        >>> len(summary["networks"])
+        2
     """
     from archir.reuse import specializing
     from archir.runs import Run, manifest
@@ -216,9 +281,21 @@ def specialize(
 def trials(folder: str | Path, phase: str | None = None) -> Trials:
     """Return the trials of a search as columns, such as `scores.accuracy`, `costs.macs` and `choices.PATH`.
 
-    `folder` is the folder of the run, which may still be in progress; `phase` selects one phase, by default all. The
-    result has one row per trial; `to_frame()` converts it to a data frame. Raises ArchError (A1207) if `phase` does not
-    exist or has no trials.
+    Args:
+        folder: Folder of the run, which may still be in progress.
+        phase: Name of a phase, by default all.
+
+    Returns:
+        One row per trial; `to_frame()` converts it to a data frame.
+
+    Raises:
+        ArchError: A1207: `phase` does not exist or has no trials.
+
+    Examples:
+        >>> _ = archir.run("recipe.toml", "runs/small")
+        >>> columns = archir.trials("runs/small", "search")
+        >>> len(columns["scores.accuracy"])
+        8
     """
     from archir.reuse.trial_columns import read_trials
 
@@ -228,9 +305,23 @@ def trials(folder: str | Path, phase: str | None = None) -> Trials:
 def supernet(space: Space, *, seed: int = 0, sharing: Literal["heads", "leading"] = "heads") -> SuperNetwork:
     """Create a supernet: a module for a whole space with shared weights.
 
-    It is called as `model(x, architecture)` with x [N, ...]. `seed` generates the initial weights. `sharing` selects
-    which channels of the full attention a narrower attention uses: the first channels of each head (`"heads"`), or the
-    first channels over all heads (`"leading"`). Raises ArchError (A0904) if an operation cannot be lowered.
+    Args:
+        space: The space.
+        seed: Seed of the initial weights.
+        sharing: Which channels of the full attention a narrower attention uses: the first channels of each head
+            (`"heads"`), or the first channels over all heads (`"leading"`).
+
+    Returns:
+        The module, which is called as `model(x, architecture)` with x [N, ...].
+
+    Raises:
+        ArchError: A0904: an operation cannot be lowered.
+
+    Examples:
+        >>> import torch
+        >>> model = archir.supernet(space)
+        >>> model(torch.zeros(2, 1, 8, 8), space.sample(seed=1)).shape
+        torch.Size([2, 10])
     """
     return backends.get("torch").supernet(require_space(space).graph, seed=seed, sharing=sharing)
 
@@ -238,7 +329,18 @@ def supernet(space: Space, *, seed: int = 0, sharing: Literal["heads", "leading"
 def extract(model: SuperNetwork, architecture: Architecture) -> Network:
     """Return a standalone module for one architecture, with copies of the supernet weights that it uses.
 
-    `model` is the supernet, `architecture` an architecture of its space.
+    Args:
+        model: The supernet.
+        architecture: An architecture of its space.
+
+    Returns:
+        The module, which computes the same outputs as the supernet with this architecture.
+
+    Examples:
+        >>> import torch
+        >>> model, images, architecture = archir.supernet(space).eval(), torch.randn(2, 1, 8, 8), space.sample(seed=1)
+        >>> torch.equal(archir.extract(model, architecture).eval()(images), model(images, architecture))
+        True
     """
     return backends.get("torch").extract(model, architecture)
 
@@ -246,11 +348,27 @@ def extract(model: SuperNetwork, architecture: Architecture) -> Network:
 def score(
     graph: Graph, proxy: str, *, seed: int = 0, data: str = "digits", batch: int = 64, device: str = "cpu"
 ) -> float:
-    """Score an untrained network by a zero-cost proxy, such as `naswot` or `synflow`; a higher score is better.
+    """Score an untrained network by a zero-cost proxy; a higher score is better.
 
-    `graph` is the network and `proxy` the name of the proxy. `seed` generates the weights and selects a minibatch of
-    `batch` images from the data source `data`; `device` computes the score. For many networks, use `scorer`. Raises
-    ArchError: A1110 (no such proxy), A1111 (the proxy or the minibatch does not suit the network).
+    For many networks, use `scorer`.
+
+    Args:
+        graph: The network.
+        proxy: Name of the proxy, such as `naswot` or `synflow` (docs/proxies.md).
+        seed: Seed of the weights, which also selects the minibatch.
+        data: Data source of the minibatch.
+        batch: Number of images of the minibatch.
+        device: Device that computes the score.
+
+    Returns:
+        The score.
+
+    Raises:
+        ArchError: A1110 (no such proxy), A1111 (the proxy or the minibatch does not suit the network).
+
+    Examples:
+        >>> archir.score(network, "naswot") > 0
+        True
     """
     return scorer([proxy], seed=seed, data=data, batch=batch, device=device)(as_graph(graph))[proxy]
 
@@ -260,9 +378,24 @@ def scorer(
 ) -> Callable[[Graph], dict[str, float]]:
     """Return a function that scores networks by zero-cost proxies.
 
-    `proxies` are the names of proxies; `seed`, `data`, `batch` and `device` are as for `score`. The function takes a
-    graph and returns its scores by proxy name. All networks with the same input size are scored on the same minibatch.
-    Raises ArchError (A1110) if a proxy does not exist.
+    Args:
+        proxies: Names of proxies.
+        seed: As for `score`.
+        data: As for `score`.
+        batch: As for `score`.
+        device: As for `score`.
+
+    Returns:
+        A function that takes a graph and returns its scores by proxy name. All networks with the same input size are
+        scored on the same minibatch.
+
+    Raises:
+        ArchError: A1110: a proxy does not exist.
+
+    Examples:
+        >>> scored = archir.scorer(["naswot", "synflow"])
+        >>> list(scored(network))
+        ['naswot', 'synflow']
     """
     return backends.get("torch").scorer(proxies, seed=seed, data=data, batch=batch, device=device)
 
@@ -282,16 +415,33 @@ def scores(
 ) -> Scores:
     """Compute additive scores: one score per alternative, whose sum ranks architectures; a higher score is better.
 
-    Exactly one source must be given. `trials` is a run that tried architectures, or `RUN:PHASE`: an additive model is
-    fitted to the measure `score` of its trials; with `pairs`, the model also has terms for pairs of choices. `logits`
-    is a run of a differentiable search. For all other sources, each alternative is substituted on its own into the
-    largest architecture, and the resulting architecture is scored: with the weights of the run that trained a
-    `supernet`, on at most `samples` validation samples; by the negative of a `cost`; by a zero-cost `proxy`; or by a
-    `function` from architectures to numbers.
+    Exactly one source must be given: `trials`, `logits`, `supernet`, `cost`, `proxy` or `function`. For the last four,
+    each alternative is substituted on its own into the largest architecture, and the resulting architecture is scored.
 
-    Returns `Scores`; `scores.write(path, space)` writes them to a file. Raises TypeError unless exactly one source is
-    given, and ArchError: A1110 (no such proxy), A1604 (no such cost), A2207 (the run has no supernet), A3323, A3324
-    (the run has no suitable trials or logits).
+    Args:
+        space: The space.
+        trials: A run that tried architectures, or `RUN:PHASE`: an additive model is fitted to a measure of its trials.
+        logits: A run of a differentiable search.
+        supernet: A run that trained a supernet, with whose weights architectures are scored.
+        cost: A cost, whose negative is the score.
+        proxy: A zero-cost proxy.
+        function: A function from architectures to numbers.
+        score: The measure of the trials.
+        pairs: Fit terms for pairs of choices as well.
+        samples: Maximum number of validation samples to score on.
+
+    Returns:
+        The scores; `scores.write(path, space)` writes them to a file.
+
+    Raises:
+        TypeError: Not exactly one source is given.
+        ArchError: A1110 (no such proxy), A1604 (no such cost), A2207 (the run has no supernet), A3323, A3324 (the run
+            has no suitable trials or logits).
+
+    Examples:
+        >>> scores = archir.scores(space, cost="macs")
+        >>> archir.optimize(space, maximize=scores).proved
+        True
     """
     from archir.scoring import sources
 
@@ -342,9 +492,22 @@ def _supernet_scores(space: Space, source: str, score: str, samples: int | None)
 
 
 def read_scores(path: str | Path, space: Space) -> Scores:
-    """Read the scores of a space's alternatives from the file `path`.
+    """Read the scores of a space's alternatives from a file.
 
-    Raises ArchError (A3322) if they are of another space.
+    Args:
+        path: The file.
+        space: The space.
+
+    Returns:
+        The scores.
+
+    Raises:
+        ArchError: A3322: they are of another space.
+
+    Examples:
+        >>> archir.scores(space, cost="macs").write("scores.json", space)
+        >>> archir.read_scores("scores.json", space).space
+        'space'
     """
     from archir.spaces.scores import read
 
@@ -355,6 +518,16 @@ def without_dedup(space: Space) -> Space:
     """Return the same space without deduplication: searches treat equivalent architectures as separate.
 
     Use it with tables of results that have separate rows for architectures that compute the same (docs/results.md).
+
+    Args:
+        space: The space.
+
+    Returns:
+        The space without deduplication.
+
+    Examples:
+        >>> archir.without_dedup(space).size == space.size
+        True
     """
     from archir.search.proposals import without_dedup as disable_dedup
 
@@ -362,15 +535,30 @@ def without_dedup(space: Space) -> Space:
 
 
 def results(path: str | Path, space: Space, *, map: str | Path | None = None, measures: Sequence[str] = ()) -> Results:
-    """Read a table with results of a space's architectures.
+    r"""Read a table with results of a space's architectures.
 
-    `path` is a `.npz`, `.csv` or `.parquet` file. `map` is a TOML file that assigns columns to choices and measures, by
-    default the table's path with the suffix `.toml`. `measures` lists the measures to read, by default all.
+    Args:
+        path: A `.npz`, `.csv` or `.parquet` file.
+        space: The space.
+        map: A TOML file that assigns columns to choices and measures, by default the table's path with the suffix
+            `.toml`.
+        measures: The measures to read, by default all.
 
-    Returns `Results`, which is callable: `results(architecture)` looks up the measures of an architecture, and
-    `results.scored(batch)` the scores of a batch of candidates for a strategy's `tell` (docs/results.md). Raises
-    ArchError: A2251, A2252, A11xx (the table or the map is invalid); looking up an architecture without a row raises
-    A2250.
+    Returns:
+        The table, which is callable: `results(architecture)` looks up the measures of an architecture, and
+        `results.scored(batch)` the scores of a batch of candidates for a strategy's `tell` (docs/results.md).
+
+    Raises:
+        ArchError: A2251, A2252, A11xx (the table or the map is invalid); looking up an architecture without a row
+            raises A2250.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> widths = archir.loads("net widths {\n input x: f32[4]\n output y = x |> linear(choose width(2, 4))\n}")
+        >>> _ = Path("widths.csv").write_text("width,accuracy\n2,0.8\n4,0.9\n")
+        >>> _ = Path("widths.toml").write_text('[choices]\nwidth = "width"\n[measures]\naccuracy = "accuracy"\n')
+        >>> archir.results("widths.csv", widths)(widths.architecture({"width": 4}))
+        {'accuracy': 0.9}
     """
     from archir.tabular.results import read_results as read
 
@@ -378,11 +566,24 @@ def results(path: str | Path, space: Space, *, map: str | Path | None = None, me
 
 
 def strategy(name: str, space: Space, options: Mapping[str, Any] | None = None, *, seed: int = 0) -> MultiTrial:
-    """Create a search strategy that tries many architectures: `random`, `evolution`, `nsga2`, ... (docs/multi.md).
+    """Create a search strategy that tries many architectures.
 
-    `name` is the strategy and `space` the space to search. `options` are the strategy's options, such as `{"trials":
-    100}`; `seed` determines all random decisions. The strategy's `ask()` returns candidates, and `tell(...)` takes
-    their scores. Raises ArchError: A2504 (no such strategy), A1109 (invalid options).
+    Args:
+        name: Name of the strategy: `random`, `evolution`, `nsga2`, ... (docs/multi.md).
+        space: The space to search.
+        options: Options of the strategy, such as `{"trials": 100}`.
+        seed: Seed of all random decisions.
+
+    Returns:
+        The strategy. Its `ask()` returns candidates, and `tell(...)` takes their scores.
+
+    Raises:
+        ArchError: A2504 (no such strategy), A1109 (invalid options).
+
+    Examples:
+        >>> search = archir.strategy("evolution", space, {"trials": 8, "population": 4})
+        >>> len(search.ask()) > 0
+        True
     """
     from archir.search.registry import create
 

@@ -48,20 +48,40 @@ def shrink(
 ) -> dict[str, Any]:
     """Shrink a trained network to a cost budget, in a new folder, and compare it with the original.
 
-    `net` is an .arch file with a single network, and `weights` is the safetensors file with its weights. `budget`
-    states bounds such as `"macs <= 0.5x"`, joined by `and`. `folder` is the folder of the run; if the same run was
-    already started there, it is continued. `space` is a file whose largest architecture is the network; by default,
-    `open_network` turns the network into such a space, as `choose` says. `settings` are the fields of
-    `archir.reuse.shrinking.Plan`.
-
     Channels are sorted by importance. The space's shared weights are refitted, or trained with the full network as
     teacher. Architectures within the budget are scored with these weights, and the best one is trained further. At the
-    end, both networks are measured in torch and onnxruntime and, with `int8`, quantised. `device` and `progress` are as
-    for `run`; `said` is called with a message for every step of the measurement.
+    end, both networks are measured in torch and onnxruntime.
 
-    Returns measures, costs and sizes of three networks: `before`, `after`, and `cut`, the small network before further
-    training. Raises ArchError: A2224 (the network is not the space's largest architecture), A0902 (the weights
-    do not fit the network), and errors in the files, the data or the budget.
+    Args:
+        net: An .arch file with a single network.
+        weights: The safetensors file with its weights.
+        budget: Bounds such as `"macs <= 0.5x"`, joined by `and`.
+        folder: Folder of the run; if the same run was already started there, it is continued.
+        space: A file whose largest architecture is the network; by default, `open_network` makes one.
+        choose: The kinds of numbers that `open_network` turns into choices.
+        settings: Fields of `archir.reuse.shrinking.Plan`.
+        device: As for `run`.
+        int8: Quantise both networks as well.
+        progress: As for `run`.
+        said: Function that is called with a message for every step of the measurement.
+
+    Returns:
+        Measures, costs and sizes of three networks: `before`, `after`, and `cut`, the small network before further
+        training.
+
+    Raises:
+        ArchError: A2224 (the network is not the space's largest architecture), A0902 (the weights do not fit the
+            network), and errors in the files, the data or the budget.
+
+    Examples:
+        >>> from safetensors.torch import save_file
+        >>> module, _ = archir.train(archir.load("fixed.arch").graph, settings={"epochs": 1})
+        >>> save_file(module.state_dict(), "full.safetensors")
+        >>> settings = {"epochs": 1, "trials": 4}
+        >>> budget = "macs <= 0.6x"
+        >>> networks = archir.shrink("fixed.arch", "full.safetensors", budget, "half", settings=settings, int8=False)
+        >>> networks["after"]["macs"] <= 0.6 * networks["before"]["macs"]
+        True
     """
     from archir.reuse import shrinking
     from archir.runs import Run, manifest

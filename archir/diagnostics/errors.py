@@ -116,7 +116,15 @@ class Note:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One problem: a stable code (explained by `archir explain CODE`), a message, a source span and a hint."""
+    r"""One problem: a stable code (explained by `archir explain CODE`), a message, a source span and a hint.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path("wrong.arch").write_text("net n {\n input x: f32[4]\n output y = x |> rleu\n}")
+        >>> diagnostic = archir.check("wrong.arch")[0]
+        >>> diagnostic.code, diagnostic.span.line, diagnostic.hint
+        ('A0201', 3, 'did you mean `relu`?')
+    """
 
     code: str
     message: str
@@ -194,7 +202,15 @@ class Diagnostics(list[Diagnostic]):
 
 
 class ArchError(Exception):
-    """An error in the input (program, file or setting): carries every diagnostic found, not only the first."""
+    """An error in the input (program, file or setting): carries every diagnostic found, not only the first.
+
+    Examples:
+        >>> try:
+        ...     archir.load("missing.arch")
+        ... except archir.ArchError as error:
+        ...     print([diagnostic.code for diagnostic in error.diagnostics])
+        ['A0801']
+    """
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
         super().__init__(*diagnostics)

@@ -34,7 +34,18 @@ def canonical_hash(graph: Graph) -> str:
     The hash depends on the sharing of weights: one convolution used twice differs from two convolutions. It also
     changes if calls of a batch norm with shared statistics are added or dropped, or their operands shifted.
 
-    Raises ArchError (A0708) if the graph has choices.
+    Args:
+        graph: The network.
+
+    Returns:
+        The hash, as hexadecimal digits.
+
+    Raises:
+        ArchError: A0708: the graph has choices.
+
+    Examples:
+        >>> archir.canonical_hash(network) == space.canonical(space.sample(seed=0))
+        True
     """
     if not isinstance(graph, Graph):
         raise TypeError(f"expected a graph, such as `space.specialize(architecture)`, and got {type(graph).__name__}")

@@ -77,7 +77,13 @@ class MergedScopes:
 class Graph:
     """A directed acyclic graph of nodes, with named inputs and outputs, choices and constraints.
 
-    Nodes are numbered so that operands come before their consumers; `add` is the only way to insert a node.
+    Nodes are numbered so that operands come before their consumers; `add` is the only way to insert a node. Iteration
+    yields the numbers, and `graph[number]` is a node with `op`, `scope` and `span`.
+
+    Examples:
+        >>> ops = [network[number].op.name for number in network]
+        >>> ops[0], len(network.operands(network.inputs["image"])), list(network.outputs)
+        ('input', 0, ['logits'])
     """
 
     def __init__(self, name: str = "graph") -> None:

@@ -25,9 +25,18 @@ _RESERVED = {"true", "false", "case"}
 
 
 def print_graph(graph: Graph, types: Types | None = None) -> str:
-    """Return the text form of a graph, with nodes annotated by their types.
+    """Return the text form of a graph, with nodes annotated by their types; archir can read it back.
 
-    `types` defaults to the inferred types; if inference fails, nodes have no annotations.
+    Args:
+        graph: The graph.
+        types: Types of the nodes, by default the inferred ones; if inference fails, nodes have no annotations.
+
+    Returns:
+        The text, one line per node.
+
+    Examples:
+        >>> print(archir.print_graph(archir.block(archir.load("fixed.arch"), "unit@unit")))
+        net ...
     """
     if not isinstance(graph, Graph):
         raise TypeError(f"expected a graph, such as `space.graph`, and got {type(graph).__name__}")

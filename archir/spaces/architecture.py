@@ -28,7 +28,12 @@ class Architecture(Mapping[str, Label | list[Label]]):
     """An architecture of a space: a mapping from the paths of the active choices to their labels.
 
     `codes` has an entry for each choice of the space, in sampling order: the index of its outcome, or -1 if it is
-    inactive.
+    inactive. Architectures are immutable and hashable.
+
+    Examples:
+        >>> architecture = space.architecture({"depth": 1, "op[0]": "conv", "op[0].conv.kernel": 5})
+        >>> architecture["op[0]"], dict(architecture) == dict(space.decode(architecture.codes))
+        ('conv', True)
     """
 
     choices: Sequence[Choice]

@@ -60,7 +60,16 @@ class Space:
     """Search space: the architectures of a graph.
 
     Randomness comes from a seed or generator in the arguments: `random.Random` for single architectures,
-    `numpy.random.Generator` for arrays.
+    `numpy.random.Generator` for arrays. Attributes: `graph` is the graph of the whole space, with choices as `select`
+    nodes; `choices` lists the choices, each with `path`, `alternatives`, `k` and `tags`.
+
+    Examples:
+        >>> space = archir.load("space.arch")
+        >>> space.size, [choice.path for choice in space.choices][:2]
+        (20, ['depth', 'op[0]'])
+        >>> one = space.sample(seed=0)
+        >>> one in set(space.neighbors(space.mutate(one, seed=1)))
+        True
     """
 
     def __init__(self, graph: Graph) -> None:

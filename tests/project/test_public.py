@@ -1,9 +1,11 @@
-"""The public API is typed, documented, and has documented keyword options."""
+"""The public API is typed, and documented with arguments, returns, errors and an example that runs."""
 
 from __future__ import annotations
 
 import ast
+import doctest
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,11 +17,13 @@ from typing import Any
 import pytest
 
 import archir
+from archir.diagnostics.explain import codes
 from archir_onnx.lowering.export_options import ExportOptions
 from tests.conftest import ROOT
+from tests.documents import snippets, unpack
+from tests.soak import with_soak
 
-PLAIN = {"path", "graph", "space", "text", "name", "root", "limits", "parameters", "one", "other", "module", "model"}
-"""Parameters that their names and types explain."""
+REFERENCE = ROOT / "docs" / "api.md"
 
 
 def public() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -47,12 +51,51 @@ def test_public_callables_are_typed_and_documented(name: str) -> None:
     assert inspect.getdoc(found)
 
 
-@pytest.mark.parametrize("name", [name for name in CALLABLES if "." not in name])
-def test_options_are_explained(name: str) -> None:
-    said = inspect.getdoc(CALLABLES[name]) or ""
-    known = inspect.signature(CALLABLES[name]).parameters.values()
-    options = {one.name for one in known if one.kind is one.KEYWORD_ONLY} - PLAIN
-    assert not [one for one in options if f"`{one}`" not in said and f"`{one}=" not in said and f"`{one}(" not in said]
+def referenced() -> list[str]:
+    """The names on the pages of the reference."""
+    pages = [path.read_text("utf-8") for path in sorted((ROOT / "docs" / "api").glob("*.md"))]
+    return [name for page in pages for name in re.findall(r"^\.\. auto\w+:: (?:archir\.)?([\w.]+)", page, re.MULTILINE)]
+
+
+FUNCTIONS = [name for name in referenced() if name[0].islower()]
+WITHOUT_EXAMPLE = {"nevergrad.parametrization"}
+"""They need a package that the tests do not install."""
+SLOW_EXAMPLES = {
+    "exact_front", "from_onnx", "latency_model", "LatencyModel", "measure", "quantize", "resume", "shrink", "train",
+    "specialize", "trials", "validate",
+}  # fmt: skip
+"""Examples that train or measure for seconds, which other tests do as well."""
+
+
+def public_object(name: str) -> Any:
+    found: Any = archir
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def sections(name: str) -> dict[str, str]:
+    """The sections of a docstring by title; the text before them has the title ""."""
+    parts = re.split(
+        r"^(Args|Returns|Raises|Examples):\n", inspect.getdoc(public_object(name)) or "", flags=re.MULTILINE
+    )
+    return {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
+
+
+def test_every_public_name_is_in_the_reference_once() -> None:
+    modules = {name for name in archir.__all__ if inspect.ismodule(getattr(archir, name))}
+    listed = [name for name in referenced() if name.partition(".")[0] not in modules]
+    assert sorted(listed) == sorted(set(archir.__all__) - modules - {"__version__"})
+    tables = re.findall(r"^   (?:archir\.)?([\w.]+)$", REFERENCE.read_text("utf-8"), re.MULTILINE)
+    assert sorted(tables) == sorted(referenced())
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_arguments_and_returns_are_documented(name: str) -> None:
+    signature, said = inspect.signature(public_object(name)), sections(name)
+    names = {one.name for one in signature.parameters.values()}
+    assert set(re.findall(r"^    \**(\w+): ", said.get("Args", ""), re.MULTILINE)) == names
+    assert ("Returns" in said) == (signature.return_annotation != "None")
 
 
 RAISING = ["load", "loads", "compile", "train", "run", "resume", "export", "quantize", "bench", "measure", "score"]
@@ -60,7 +103,28 @@ RAISING = ["load", "loads", "compile", "train", "run", "resume", "export", "quan
 
 @pytest.mark.parametrize("name", RAISING)
 def test_errors_are_documented(name: str) -> None:
-    assert "Raises ArchError" in " ".join((inspect.getdoc(CALLABLES[name]) or "").split())
+    assert "ArchError: " in sections(name)["Raises"]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_documented_codes_exist(name: str) -> None:
+    assert set(re.findall(r"\bA\d{4}\b", sections(name).get("Raises", ""))) <= set(codes())
+
+
+EXAMPLES = [name for name in referenced() if name not in WITHOUT_EXAMPLE]
+
+
+@pytest.mark.parametrize("name", with_soak(EXAMPLES, [name for name in EXAMPLES if name not in SLOW_EXAMPLES]))
+def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unpack(REFERENCE, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    first = [f">>> {line}" for line in snippets(REFERENCE, "python")[0].text.splitlines() if line]
+    text = "\n".join([*first, inspect.cleandoc(sections(name)["Examples"])])
+    example = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
+    assert len(example.examples) > len(first)
+    said: list[str] = []
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=said.append)
+    assert not said, "".join(said)
 
 
 def test_export_has_all_export_options() -> None:
@@ -81,11 +145,6 @@ def test_lazy_names_equal_star_imports() -> None:
     assert all(getattr(archir, name) is found for name, found in seen.items())
     with pytest.raises(AttributeError, match="no attribute 'nothing_of_the_kind'"):
         archir.nothing_of_the_kind  # noqa: B018
-
-
-def test_the_page_on_python_has_every_name() -> None:
-    page = (ROOT / "docs" / "python.md").read_text("utf-8")
-    assert not [name for name in archir.__all__ if name != "__version__" and f"`archir.{name}" not in page]
 
 
 LAZY = """

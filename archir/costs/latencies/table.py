@@ -87,7 +87,13 @@ class Conditions(_StrictModel):
 
 
 class LatencyTable(Conditions, Tabular):
-    """Measured latencies of operations on one device at one batch size, by the keys of their workloads."""
+    """Measured latencies of operations on one device at one batch size, by the keys of their workloads.
+
+    Examples:
+        >>> table = archir.bench(space, "cpu.json", threads=1)
+        >>> table.estimate(network) > 0  # nanoseconds
+        True
+    """
 
     schema_version: Literal[1]
     overhead: Entry

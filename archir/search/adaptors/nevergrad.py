@@ -19,8 +19,16 @@ from archir.spaces.space import Space
 def parametrization(space: Space) -> Any:
     """Return a Nevergrad `Dict` that maps the path of each choice to an outcome index.
 
-    For choices between ascending numbers, the optimizer prefers moves to adjacent outcomes. Raises ArchError
-    (A2602) if Nevergrad is not installed.
+    For choices between ascending numbers, the optimizer prefers moves to adjacent outcomes.
+
+    Args:
+        space: The space.
+
+    Returns:
+        The parametrization, for Nevergrad's optimizers.
+
+    Raises:
+        ArchError: A2602: Nevergrad is not installed.
     """
     try:
         p = import_module("nevergrad").p
@@ -35,5 +43,16 @@ def architecture(values: Mapping[str, int], space: Space) -> Architecture:
     """Convert the value of a Nevergrad candidate to an architecture within all bounds; inactive choices are ignored.
 
     If the proposed outcomes violate a constraint or break a cost bound, a similar architecture is returned.
+
+    Args:
+        values: Outcome indices by the paths of choices: the value of a candidate of Nevergrad.
+        space: The space.
+
+    Returns:
+        The architecture.
+
+    Examples:
+        >>> archir.nevergrad.architecture({"depth": 0, "op[0]": 2}, space)
+        <Architecture of space: depth=1, op[0]=skip>
     """
     return architecture_from_picks(space, lambda choice: int(values.get(choice.path, 0)))

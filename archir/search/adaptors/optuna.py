@@ -43,6 +43,22 @@ def suggest(trial: Trial, space: Space) -> Architecture:
     outcomes violate a constraint or break a cost bound, a similar architecture is returned. Its labels are stored
     in the trial's user attribute `archir`. Called with a finished trial, such as `study.best_trial`, the function
     returns the same architecture again.
+
+    Args:
+        trial: The trial, running or finished.
+        space: The space.
+
+    Returns:
+        The architecture.
+
+    Examples:
+        >>> import optuna
+        >>> optuna.logging.set_verbosity(optuna.logging.ERROR)
+        >>> study = optuna.create_study()
+        >>> cost = lambda trial: archir.cost(space.specialize(archir.optuna.suggest(trial, space))).macs
+        >>> study.optimize(cost, n_trials=5)
+        >>> space.within(archir.optuna.suggest(study.best_trial, space))
+        True
     """
 
     def pick(choice: Choice) -> int:

@@ -53,6 +53,7 @@ fmt: $(STAMP) ## Format the Python and .arch code.
 	$(BIN)/ruff check --fix .
 	$(BIN)/archir fmt examples archir/language/std
 
+# SITE_URL and SITE_REPOSITORY, where the site and its sources are published, add canonical links and edit links.
 docs: $(STAMP) ## Build the documentation in docs/_build/html.
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/zoo.py

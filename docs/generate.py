@@ -210,12 +210,6 @@ def examples() -> str:
     return text + "\n## Networks\n\n" + table(["network", "parameters", "multiply-accumulates"], cost_rows) + "\n"
 
 
-def spaces() -> str:
-    """Return a table of the published spaces with the size of the main net of each."""
-    rows = [(f"[{_title(name)}](examples/{name}/README.md)", _size(name, nets[0])) for name, nets in SPACES.items()]
-    return table(["space", "architectures"], rows) + "\n"
-
-
 @cache
 def _size(folder: str, net: str) -> str:
     return f"{archir.load(f'{ROOT}/examples/{folder}/{net}').size:,}"
@@ -236,7 +230,6 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 PAGES = {
-    "README.md": spaces,
     "docs/operations.md": operations,
     "docs/library.md": library,
     "docs/commands.md": command_line,

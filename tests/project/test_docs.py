@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shlex
 import subprocess
@@ -37,6 +39,7 @@ from archir_torch.search.job import STRATEGIES, kind_of
 from docs import generate
 from tests.chromium import PROGRAM, Chromium
 from tests.conftest import ROOT
+from tests.contrast import LOW_CONTRAST
 from tests.documents import DOCUMENTS, Snippet, commands, execute, run_python, snippets, unpack
 from tests.examples import elaborate_once
 from tests.plugins import forgotten
@@ -69,33 +72,25 @@ SLOW = {
     "archir verify net.pt2",
 }
 """Commands of several seconds, of which pages have shorter ones of the same kind; the soak runs all."""
-_DIGITS = "archir search examples/darts/digits.toml -o runs/darts"
 _MEASURED = (
     "archir search tiny.toml --set search.training.epochs=60 --set search.training.compile=auto -o runs/measured"
 )
 SHORTENED = {
-    "archir train tiny.arch --arch arch.json --epochs 2 -o run": (
-        "archir train tiny.arch --arch arch.json --epochs 1 -o run"
-    ),
     _MEASURED: f"{_MEASURED} --set data.limit=96",
-    f"{_DIGITS} --set search.training.epochs=1 --set retrain.training.epochs=1": (
-        f"{_DIGITS} --set search.training.epochs=1 --set retrain.training.epochs=1 --set data.limit=160"
-    ),
 }
-"""Commands that others go on from: the suite gives them fewer images, or epochs."""
-SLOW_PAGES = {"docs/model.md", "docs/research.md", "docs/shrink.md"}
-"""Pages whose commands train again and again: the soak runs them."""
+"""Commands that others go on from: the suite gives them fewer images."""
+SLOW_PAGES = {"docs/index.md", "docs/model.md", "docs/research.md", "docs/shrink.md"}
+"""Pages whose commands train again and again: the soak runs them. The README has those of the first page."""
 SLOW_PROGRAMS = {
-    "README.md",
-    "docs/model.md",
     "docs/index.md",
+    "docs/model.md",
     "docs/data.md",
     "docs/mixtures.md",
     "docs/search.md",
     "docs/serve.md",
     "docs/supernets.md",
 }
-"""Pages whose Python trains; that of docs/objectives.md does so, too."""
+"""Pages whose Python trains, as that of docs/objectives.md, and the first page, whose Python the README has."""
 
 
 @pytest.fixture(autouse=True)
@@ -198,8 +193,8 @@ def test_documented_python_runs(path: Path, fresh: bool, tmp_path: Path) -> None
     run_python(path, tmp_path, fresh)
 
 
-OF_ALL_SPACES = {"README.md", "docs/examples.md"}
-"""Pages with a table of the sizes of all published spaces, which `tests/published/test_spaces.py` looks at."""
+OF_ALL_SPACES = {"docs/examples.md"}
+"""The page with the sizes of all published spaces, which `tests/published/test_spaces.py` looks at."""
 
 
 @pytest.mark.parametrize("name", with_soak(generate.PAGES, generate.PAGES.keys() - OF_ALL_SPACES))
@@ -253,9 +248,22 @@ def test_index_picture_matches_its_program(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_every_code_and_every_command_is_listed() -> None:
-    listed, readme = generate.diagnostics(), (ROOT / "README.md").read_text("utf-8")
+    listed, commands = generate.diagnostics(), generate.command_line()
     assert [code for code in codes() if f"{code}.md" not in listed] == []
-    assert [name for name in main.list_commands(click.Context(main)) if f"| `archir {name}` |" not in readme] == []
+    assert [name for name in main.list_commands(click.Context(main)) if f"`archir {name}`" not in commands] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_commands_in_sentences_exist(path: Path) -> None:
+    """Those in snippets are run."""
+    group = click.Context(main)
+    for name, rest in re.findall(r"`archir ([a-z]+)\b([^`]*)`", path.read_text("utf-8")):
+        command = main.get_command(group, name)
+        assert command is not None or (path.stem, name) == ("packages", "man"), name
+        options = (
+            {option for parameter in command.params for option in parameter.opts} if command is not None else set()
+        )
+        assert set(re.findall(r"(?<!\S)--[a-z][a-z0-9-]*", rest)) <= options | {"--plugin", "--help"}, rest
 
 
 def test_every_function_is_documented() -> None:
@@ -277,10 +285,14 @@ def test_documented_measurements_come_from_benchmark_results(page: str, results:
     assert any(shown.text.strip() in measured for shown in snippets(ROOT / "docs" / page, "none"))
 
 
+PUBLISHED = {"SITE_URL": "https://example.org/archir/", "SITE_REPOSITORY": "https://github.com/example/archir"}
+"""Where a site is published, for the links that need it."""
+
+
 def sphinx(builder: str, folder: Path) -> None:
     command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", builder, "-c", str(ROOT / "docs")]
     places = ["-d", str(folder / "trees"), str(ROOT), str(folder / builder)]
-    done = subprocess.run([*command, *places], capture_output=True, text=True)
+    done = subprocess.run([*command, *places], capture_output=True, text=True, env={**os.environ, **PUBLISHED})
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -308,6 +320,94 @@ def test_site_has_anchors_and_file_captions(site: Path) -> None:
     assert [one for one in named if f'<span class="caption-text">{one}</span>' not in plugins] == []
 
 
+@pytest.mark.soak
+def test_every_page_has_title_description_icon_and_edit_link(site: Path) -> None:
+    pages = {path: path.read_text("utf-8") for path in site.rglob("*.html") if "_static" not in path.parts}
+    assert len(pages) > 300
+    made = {site / f"{name}.html" for name in ("index", "genindex", "search", "404", "py-modindex")}
+    for path, text in pages.items():
+        assert re.search(r"<title>[^<]{6,}</title>", text), path
+        if path not in made:
+            assert len(re.findall(r'<meta name="description" content="[^"]{20,}">', text)) == 1, path
+            assert 'rel="edit"' in text, path
+            assert '_static/logo.svg"' in text, path
+            assert len(re.findall("<h1>", text)) == 1, path
+
+
+@pytest.mark.soak
+def test_error_page_resolves_its_links_from_the_root_of_the_site(site: Path) -> None:
+    text = (site / "404.html").read_text("utf-8")
+    assert text.index('<base href="/archir/">') < text.index("<link")
+    assert '<link rel="canonical" href="https://example.org/archir/docs/install.html"' in (
+        site / "docs" / "install.html"
+    ).read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    chromium = Chromium(tmp_path_factory.mktemp("browser"))
+    yield chromium
+    chromium.close()
+
+
+QUESTIONS = {
+    "install": "install", "GPU": "install", "how do I install it on Windows": "install", "FAQ": "troubleshooting",
+    "out of memory": "troubleshooting", "accuracy stays at chance": "troubleshooting", "custom loss": "my_dataset",
+    "pretrained weights": "importing", "import a PyTorch model": "importing", "quantization": "deployment",
+    "export to ONNX": "deployment", "pruning": "shrink", "weight sharing": "supernets", "evolution": "multi",
+    "Pareto front": "multi", "DARTS": "search", "resume a search": "search", "latency on my phone": "latency",
+    "multiple GPUs": "executors", "NNI": "coming_from", "image folder": "my_images", "what is a cell": "glossary",
+    "cite": "citation", "VS Code": "editors", "FLOPs": "costs", "knowledge distillation": "objectives",
+    "Hugging Face dataset": "data", "archir.export": "api/export", "API reference": "api",
+}  # fmt: skip
+"""What users type into the search, with the page that answers it."""
+FOUND = """(question => {
+    history.replaceState(null, "", "?q=" + encodeURIComponent(question));
+    const results = Search._performSearch(...Search._parseQuery(question)).reverse();
+    return [...new Set(results.map(result => result[0]))].slice(0, 3);
+})"""
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(PROGRAM is None, reason="needs chromium")
+def test_search_has_the_right_page_among_the_first_three(site: Path, browser: Chromium) -> None:
+    browser.open(site / "search.html")
+    browser.until("typeof Search !== 'undefined' && Search.hasIndex()")
+    answers = {question: browser.run(f"{FOUND}({json.dumps(question)})") for question in QUESTIONS}
+    assert {question: pages for question, pages in answers.items() if f"docs/{QUESTIONS[question]}" not in pages} == {}
+    assert "archir/diagnostics/codes/A0401" in browser.run(f"{FOUND}('A0401')")
+
+
+WIDE = """[...document.querySelectorAll("article *")].filter(element => {
+    for (let above = element; above.tagName !== "ARTICLE"; above = above.parentElement)
+        if (["auto", "scroll", "hidden"].includes(getComputedStyle(above).overflowX)) return false;
+    return element.getBoundingClientRect().right > innerWidth + 1;
+}).map(element => element.outerHTML.slice(0, 80))"""
+"""Elements of an article that are wider than the window and are in nothing that scrolls."""
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(PROGRAM is None, reason="needs chromium")
+def test_pages_fit_a_phone_and_wide_tables_scroll_by_themselves(site: Path, browser: Chromium) -> None:
+    browser.send("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
+    wide = {}
+    for file in sorted((site / "docs").rglob("*.html")):
+        browser.open(file)
+        wide[file.name] = browser.run(WIDE)
+    browser.send("Emulation.clearDeviceMetricsOverride")
+    assert {name: elements for name, elements in wide.items() if elements} == {}
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(PROGRAM is None, reason="needs chromium")
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_texts_have_contrast(dark: bool, site: Path, browser: Chromium) -> None:
+    for name in ("index", "tutorial", "notebook", "api/search", "operations", "my_dataset"):
+        browser.open("about:blank")
+        browser.open(site / "docs" / f"{name}.html", dark)
+        assert browser.run(LOW_CONTRAST) == [], name
+
+
 COPIED = """(() => {
     const copied = [];
     document.execCommand = () => copied.push(document.activeElement.value);
@@ -318,17 +418,14 @@ COPIED = """(() => {
 
 @pytest.mark.soak
 @pytest.mark.skipif(PROGRAM is None, reason="needs chromium")
-def test_copy_button_omits_command_output(site: Path, tmp_path: Path) -> None:
-    browser = Chromium(tmp_path)
-    try:
-        browser.open(site / "docs" / "index.html")
-        browser.until("document.querySelector('button.copybtn') !== null")
-        program, typed, python = browser.run(COPIED)
-    finally:
-        browser.close()
+def test_copy_button_omits_command_output(site: Path, browser: Chromium) -> None:
+    browser.open(site / "docs" / "index.html")
+    browser.until("document.querySelector('button.copybtn') !== null")
+    program, counted, recipe, typed, python, drawn = browser.run(COPIED)
     index = ROOT / "docs" / "index.md"
     assert program == snippets(index, "arch")[0].text.strip()
-    assert typed.splitlines() == [command for command, _ in commands(index)]
+    assert "\n".join([counted, typed, drawn]).splitlines() == [command for command, _ in commands(index)]
+    assert recipe == snippets(index, "toml")[0].text.strip()
     assert python == snippets(index, "python")[0].text.strip()
 
 

@@ -1,4 +1,4 @@
-"""Wheel and sdist contain the required files, and the installed wheel works outside the checkout."""
+"""Wheel and sdist contain the required files, and work in an environment without anything else."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import venv
 import zipfile
-from importlib.metadata import distributions
+from collections.abc import Iterable, Iterator
+from importlib.metadata import PathDistribution, distribution, distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
+import archir
 from tests.conftest import EXAMPLES, ROOT
 from tests.soak import with_soak
 
@@ -63,7 +67,7 @@ def test_the_sdist_holds_the_sources(built: tuple[Path, Path]) -> None:
         names = {name.split("/", 1)[-1] for name in archive.getnames()}
     wanted = {
         "pyproject.toml", "Makefile", "README.md", "LICENSE", "constraints.txt",
-        "SECURITY.md", "requirements.lock", "archir/language/std/attention.arch",
+        "CITATION.cff", "SECURITY.md", "requirements.lock", "archir/language/std/attention.arch",
         "grammar/archir_grammar/arch.lark", "archir/data/readers/digits/digits.npz",
         "backends/archir_onnx/lowering/model.py",
         "examples/full_attention/full_attention.arch", "tests/project/test_packaging.py",
@@ -71,55 +75,87 @@ def test_the_sdist_holds_the_sources(built: tuple[Path, Path]) -> None:
     assert wanted <= names
 
 
-WHAT_NEEDS_TORCH = """
+def needed(names: Iterable[str], seen: set[str]) -> Iterator[Path]:
+    """Yield the files and folders at the top of packages and of all that they require, without extras."""
+    for requirement in map(Requirement, names):
+        applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if applies and canonical(requirement.name) not in seen:
+            seen.add(canonical(requirement.name))
+            package = distribution(requirement.name)
+            for top in {file.parts[0] for file in package.files or ()} - {"..", "__pycache__"}:
+                yield Path(str(package.locate_file(top)))
+            yield from needed(package.requires or (), seen)
+
+
+@pytest.fixture(params=["wheel", "sdist"])
+def installed(request: pytest.FixtureRequest, built: tuple[Path, Path], tmp_path: Path) -> Path:
+    """The programs of an environment with archir, what archir says that it requires, and nothing else.
+
+    Packages that are required are links to those of this environment, so that nothing is downloaded.
+    """
+    wheel, sdist = built
+    (metadata,) = (path for path in zipfile.Path(wheel).iterdir() if path.name.endswith(".dist-info"))
+    names = [*(PathDistribution(metadata).requires or ()), *["hatchling"] * (request.param == "sdist")]
+    links, environment = tmp_path / "requirements", tmp_path / "environment"
+    links.mkdir()
+    for path in needed(names, set()):
+        if not (links / path.name).exists():
+            (links / path.name).symlink_to(path)
+    venv.create(environment)
+    programs = environment / "bin"
+    site = subprocess.run(
+        [programs / "python", "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True, text=True
+    ).stdout.strip()
+    (Path(site) / "requirements.pth").write_text(f"{links}\n")
+    command = [sys.executable, "-m", "pip", "--python", str(programs / "python"), "install", "--quiet", "--no-index"]
+    options = ["--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--root-user-action=ignore"]
+    done = subprocess.run(
+        [*command, *options, str(wheel if request.param == "wheel" else sdist)],
+        capture_output=True,
+        text=True,
+        env=CLEAN,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return programs
+
+
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+"""The environment variables without those by which this checkout is found."""
+TRIED = """
+import archir, archir_onnx, sys
+assert archir.__file__.startswith(sys.prefix) and archir_onnx.__file__.startswith(sys.prefix)
 space = archir.load("net.arch", size=32, classes=10)
 module = archir.compile(space.specialize(space.sample()))
 print(archir.export(space.graph, "net.onnx", module))
 """
 
 
-@pytest.mark.parametrize("more", with_soak(["", WHAT_NEEDS_TORCH], [""]), ids=["", "torch"])
-def test_the_installed_wheel_works_elsewhere(more: str, built: tuple[Path, Path], tmp_path: Path) -> None:
-    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    install = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-        "--target",
-        str(site),
-        str(built[0]),
-    ]
-    subprocess.run(install, check=True, capture_output=True)
-    (elsewhere / "net.arch").write_text((EXAMPLES / "mobilenet_v2.arch").read_text())
-    program = """
-import archir, archir_onnx, sys
-from archir import backends
-assert archir.__file__.startswith(sys.argv[1]) and archir_onnx.__file__.startswith(sys.argv[1])
-assert [e.name for e in backends.entry_points(group=backends.GROUP) if e.value.startswith("archir_")] != []
-"""
-    environment = {**os.environ, "PYTHONPATH": str(site)}
-    done = subprocess.run(
-        [sys.executable, "-c", program + more, str(site)],
-        cwd=elsewhere,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "checked" in done.stdout or not more
-    checked = subprocess.run(
-        [sys.executable, "-m", "archir", "check", "net.arch"],
-        cwd=elsewhere,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert checked.returncode == 0, checked.stderr
+@pytest.mark.parametrize("installed", with_soak(["wheel", "sdist"], ["wheel"]), indirect=True)
+def test_installed_in_an_empty_environment(installed: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """The commands and, in the soak, what needs torch and onnxruntime."""
+    (tmp_path / "net.arch").write_text((EXAMPLES / "mobilenet_v2.arch").read_text())
+
+    def run(*command: str) -> str:
+        done = subprocess.run(
+            [installed / command[0], *command[1:]], cwd=tmp_path, env=CLEAN, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert run("archir", "--version").strip().endswith(VERSION)
+    assert "every architecture is well-formed" in run("archir", "check", "net.arch")
+    if "sdist" in request.node.name:
+        assert "checked" in run("python", "-c", TRIED)
+
+
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+
+
+def test_version_is_the_same_everywhere() -> None:
+    assert archir.__version__ == VERSION
+    assert f"\nversion: {VERSION}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"version = {{{VERSION}}}" in (ROOT / "docs" / "citation.md").read_text("utf-8")
+    assert re.findall(r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)[0] == VERSION
 
 
 LOCK = (ROOT / "requirements.lock").read_text("utf-8")

@@ -57,7 +57,7 @@ fmt: $(STAMP) ## Format the Python and .arch code.
 docs: $(STAMP) ## Build the documentation in docs/_build/html.
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/zoo.py
-	$(BIN)/sphinx-build -W -q -c docs . docs/_build/html
+	$(BIN)/sphinx-build -W -q -j 2 -c docs . docs/_build/html
 
 editors: $(STAMP) ## Test the VS Code extension and build editors/vscode/archir.vsix; needs npm.
 	npm --prefix editors/vscode ci --ignore-scripts

@@ -290,7 +290,7 @@ PUBLISHED = {"SITE_URL": "https://example.org/archir/", "SITE_REPOSITORY": "http
 
 
 def sphinx(builder: str, folder: Path) -> None:
-    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", builder, "-c", str(ROOT / "docs")]
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-j", "2", "-b", builder, "-c", str(ROOT / "docs")]
     places = ["-d", str(folder / "trees"), str(ROOT), str(folder / builder)]
     done = subprocess.run([*command, *places], capture_output=True, text=True, env={**os.environ, **PUBLISHED})
     assert done.returncode == 0, done.stdout + done.stderr

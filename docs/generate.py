@@ -23,6 +23,7 @@ import click
 import archir
 from archir import ops
 from archir.cli import main as commands
+from archir.cli.commands import COMMAND_GROUPS
 from archir.diagnostics.explain import codes, title
 from archir.ir.op import OPS, Free, Op, attribute_types
 from archir.language.syntax import ast
@@ -129,10 +130,12 @@ def command_line() -> str:
     """Return the reference of all commands: description, arguments and options."""
     text = f"\n{_help(commands.help or '')}\n"
     group = click.Context(commands, info_name="archir")
+    sections = {name: heading for heading, names in COMMAND_GROUPS.items() for name in list(names)[:1]}
     for name in commands.list_commands(group):
+        text += f"\n## {sections[name]}\n" if name in sections else ""
         command = commands.get_command(group, name)
         assert command is not None
-        text += _command(name, command, group)
+        text += _command(name, command, group, "###")
     return text
 
 

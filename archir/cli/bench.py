@@ -15,7 +15,7 @@ from archir.backends.speed.subjects import NO_GPU, TARGETS
 from archir.cli.net_arguments import select_network
 from archir.cli.options import NET_PARAMETERS, SEED, force_option, json_option, net_options, refuse
 from archir.cli.output import emit, say, table
-from archir.cli.param_types import FiniteRange, OutputFile, PathParam
+from archir.cli.param_types import Integer, Number, OutputFile, PathParam
 from archir.cli.progress import track_progress
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
@@ -100,19 +100,17 @@ def _number(value: float, digits: int = 4) -> str:
 @click.option(
     "--batch",
     multiple=True,
-    type=click.IntRange(1, 2**20),
+    type=Integer(1, 2**20),
     default=(1,),
     help="Batch size [1]; may be repeated.",
 )
 @click.option(
     "--threads",
     multiple=True,
-    type=click.IntRange(1, 2**16),
+    type=Integer(1, 2**16),
     help="Number of CPU threads [one per core]; may be repeated, to learn which is best.",
 )
-@click.option(
-    "--seconds", type=FiniteRange(0.01), default=2.0, show_default=True, help="Seconds to run each network for."
-)
+@click.option("--seconds", type=Number(0.01), default=2.0, show_default=True, help="Seconds to run each network for.")
 @force_option
 @click.option("--picture", type=OutputFile(), help="Also write a chart to this SVG file.")
 @click.option(

@@ -50,6 +50,11 @@ def check_command(
 ) -> None:  # fmt: skip
     """Check that every architecture of every FILE is valid, and report errors.
 
+    \b
+    archir check space.arch --lint              also warn about what makes searches fail
+    archir check . --format github              all .arch files of a folder, for GitHub Actions
+    archir check space.arch --fix               repair simple mistakes
+
     Every net is elaborated, and its shapes are proved for every reachable combination of choices. Directories are
     searched recursively for .arch files; hidden directories such as .venv are skipped. An error in one file does not
     stop the others from being checked.

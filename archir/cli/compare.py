@@ -26,7 +26,7 @@ def compare_command(folders: tuple[Path, ...], output: Path | None, as_json: boo
 
     \b
     archir compare runs/a runs/b                    print settings and results
-    archir compare runs/s* -o seeds.html            also write a page with the curves and choices of all of them
+    archir compare runs/s* -o seeds.html            also write a page with their curves
 
     RUN is a run, or a folder of runs. If only the seed differs, mean and standard deviation of the scores are printed,
     too. Damaged runs are left out.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import click
 
 from archir import backends
 from archir.api import loading, lowering
+from archir.backends.certificates import certificate_path
 from archir.backends.suffixes import COMPILE_FORMATS
 from archir.cli import onnx_files, torch_files
 from archir.cli.net_arguments import select_network
@@ -18,17 +21,18 @@ from archir.cli.options import (
     arch_options,
     file_argument,
     force_option,
+    json_option,
     net_options,
     refuse,
     resolve_output_format,
 )
-from archir.cli.output import count_noun, say, write_text
+from archir.cli.output import count_noun, emit, say, write_text
 from archir.cli.param_types import OutputFile, PathParam
 from archir.ir.printer import print_graph
 from archir.ir.serial import to_json
 from archir.language.elaboration.context import Limits
 from archir.passes import PASSES, run
-from archir.utils.files import sha256
+from archir.utils.files import sha256, write_atomic
 
 
 @click.command("compile")
@@ -36,11 +40,17 @@ from archir.utils.files import sha256
 @click.option(
     "--to",
     "target",
+    metavar="FORMAT",
     help="Target: ir, json, exported, aot, or a backend such as torch or onnx [from the suffix: .onnx, .py (torch), "
     ".pt2 (exported), .json or .ir; without an output file, ir]",
 )
 @click.option(
-    "--emit", type=click.Choice(["python"]), default="python", show_default=True, help="Language of torch networks."
+    "--emit",
+    "language",
+    type=click.Choice(["python"]),
+    default="python",
+    show_default=True,
+    help="Language of torch networks.",
 )
 @force_option
 @click.option("-o", "--output", type=OutputFile(), help="File to write [standard output].")
@@ -56,10 +66,11 @@ from archir.utils.files import sha256
 @onnx_files.options
 @arch_options
 @net_options
+@json_option
 def compile_command(
-    file: str, target: str | None, emit: str, output: Path | None, weights: Path | None, init_seed: int,
+    file: str, target: str | None, language: str, output: Path | None, weights: Path | None, init_seed: int,
     block: str | None, passes: str, arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None,
-    limits: Limits, preprocess: str | None, **onnx_options: Any,
+    limits: Limits, preprocess: str | None, as_json: bool, **onnx_options: Any,
 ) -> None:  # fmt: skip
     """Compile FILE to a textual graph, a standalone PyTorch file, a torch package or an ONNX model.
 
@@ -76,13 +87,15 @@ def compile_command(
     archir compile net.arch -o net.pt2                          a verified torch package
     archir compile net.arch --block cell -o cell.py             a block as a module for other networks
     """
+    if as_json and output is None:
+        raise click.UsageError("--json describes the files that -o writes: it needs -o FILE")
     target = (target or "ir") if output is None else resolve_output_format(target, output, COMPILE_FORMATS)
     if target != "onnx":
         onnx_files.refuse_onnx_options({**onnx_options, "preprocess": preprocess}, str(target))
     scales = {} if preprocess is None else onnx_files.parse_normalization(preprocess)
     names = [name.strip() for name in passes.split(",") if name.strip()]
     if target in ("ir", "json"):
-        refuse({"weights", "init_seed", "emit"}, f"only applies to networks with weights, not to --to {target}")
+        refuse({"weights", "init_seed", "language"}, f"only applies to networks with weights, not to --to {target}")
         graph = (
             loading.graph(file, root=root, limits=limits, parameters=parameters)
             if arch is None and seed is None and block is None
@@ -90,11 +103,8 @@ def compile_command(
         )
         graph = run(graph if block is None else lowering.block(graph, block), names)
         text = print_graph(graph) if target == "ir" else json.dumps(to_json(graph)) + "\n"
-        write_text(
-            text,
-            output,
-            f"net {graph.name}: {count_noun(len(graph), 'node')}, {count_noun(len(graph.decisions), 'choice')}",
-        )
+        size = f"{count_noun(len(graph), 'node')}, {count_noun(len(graph.decisions), 'choice')}"
+        _write_text(text, output, f"net {graph.name}: {size}", target, as_json)
         return
     graph, architecture, space = select_network(file, arch, seed, parameters, root, limits)
     graph = run(graph, names)
@@ -102,7 +112,8 @@ def compile_command(
     as_text = target not in torch_files.PACKAGES and hasattr(backend, "emit")
     if as_text and weights is None:
         text = backend.emit(graph) if block is None else backend.emit_block(graph, block)
-        write_text(text, output, f"net {graph.name} as {emit}" if block is None else f"block {block} as {emit}")
+        what = f"net {graph.name}" if block is None else f"block {block}"
+        _write_text(text, output, f"{what} as {language}", target, as_json)
         return
     if output is None:
         raise click.UsageError(f"{'--weights' if as_text else f'--to {target}'} needs -o FILE")
@@ -114,14 +125,34 @@ def compile_command(
         require_unchanged_file(weights)
         backends.get("torch").load(module, weights)
     if as_text:
-        say(f"wrote {' and '.join(map(str, torch_files.write_python(graph, output, module, block)))}")
+        paths = torch_files.write_python(graph, output, module, block)
+        _report({"form": target, "files": paths}, f"wrote {' and '.join(map(str, paths))}", as_json)
         return
     if block is not None:
         raise click.UsageError(f"--block only applies to --to torch, ir and json, not to {target}")
     metadata = {"architecture": architecture.to_json(space.graph.parameters)}
     if target in torch_files.PACKAGES:
         report = torch_files.write_package(graph, output, module, target, metadata)
-        report = f"{report}\nsha256: {sha256(output)}; `archir verify {output}` verifies it again"
+        digest = sha256(output)
+        result: dict[str, Any] = {"sha256": digest}
+        note = f"\nsha256: {digest}; `archir verify {output}` verifies it again"
     else:
         report = onnx_files.write_model(graph, output, module, metadata, onnx_options, scales)
-    say(f"wrote {output}: {report}")
+        result, note = {"certificate": certificate_path(output)}, ""
+    _report({"form": target, **asdict(report), **result}, f"wrote {output}: {report}{note}", as_json)
+
+
+def _write_text(text: str, output: Path | None, description: str, target: str, as_json: bool) -> None:
+    """Print a text, or write it to `output` and report that."""
+    if as_json and output is not None:
+        write_atomic(output, text.encode())
+        emit({"form": target, "files": [output]})
+    else:
+        write_text(text, output, description)
+
+
+def _report(result: Mapping[str, Any], text: str, as_json: bool) -> None:
+    if as_json:
+        emit(result)
+    else:
+        say(text)

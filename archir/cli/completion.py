@@ -12,7 +12,12 @@ from archir.cli.output import write
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:
-    """Print the completion script for SHELL: `eval "$(archir completion bash)"`."""
+    """Print the completion script for SHELL.
+
+    \b
+    eval "$(archir completion bash)"            for this session, or in ~/.bashrc
+    archir completion fish > ~/.config/fish/completions/archir.fish
+    """
     script = get_completion_class(shell)
     assert script is not None
     write(script(ctx.find_root().command, {}, "archir", "_ARCHIR_COMPLETE").source() + "\n")

@@ -22,7 +22,7 @@ from archir.cli.options import (
     where_option,
 )
 from archir.cli.output import emit, table
-from archir.cli.param_types import SAMPLE_COUNT
+from archir.cli.param_types import SAMPLE_COUNT, Integer
 from archir.costs.scopes import scope_prefix
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
@@ -35,9 +35,7 @@ from archir.passes.cost import ADDITIVE_COSTS, Cost, costs
 @click.option(
     "--by", type=click.Choice(["scope"]), help="Costs per part of a net; for a space, over all architectures."
 )
-@click.option(
-    "--depth", type=click.IntRange(1), default=1, show_default=True, help="With --by scope: number of scope levels."
-)
+@click.option("--depth", type=Integer(1), default=1, show_default=True, help="With --by scope: number of scope levels.")
 @click.option(
     "--latency", "tables", metavar="TABLE.json", multiple=True,
     help="Also estimate the latency in nanoseconds, with a file of `archir latency`; may be repeated.",
@@ -48,7 +46,7 @@ from archir.passes.cost import ADDITIVE_COSTS, Cost, costs
 )  # fmt: skip
 @click.option(
     "--proxy", "proxies", metavar="NAME,...", callback=split_names,
-    help="Also compute zero-cost proxies of the untrained network: naswot, synflow, ...; `archir doctor` lists them.",
+    help="Also compute zero-cost proxies of the untrained net: naswot, synflow, ...; `archir doctor --all` lists them.",
 )  # fmt: skip
 @click.option(
     "--init-seed", type=SEED, default=0, show_default=True, help="With --proxy: seed of the weights and the minibatch."
@@ -70,6 +68,12 @@ def cost_command(
     limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
     """Show parameters, multiply-accumulates and other costs of a net, an architecture or a whole space.
+
+    \b
+    archir cost space.arch                      minimum and maximum over all architectures
+    archir cost space.arch --arch best.json     one architecture
+    archir cost space.arch --by scope           per part of the net
+    archir cost net.arch --latency cpu.json --cost 'weight_bytes("int8")'
 
     --arch or --seed selects one architecture of a space. Without them, the exact minimum and maximum of each cost over
     all architectures are printed; with --by scope, the minimum, mean and maximum for each part of the net. COST is

@@ -23,7 +23,7 @@ from archir.cli.options import (
     where_option,
 )
 from archir.cli.output import count_noun, emit, format_count, say, table, write
-from archir.cli.param_types import SAMPLE_COUNT, FiniteFloat, OutputFile
+from archir.cli.param_types import SAMPLE_COUNT, Integer, Number, OutputFile
 from archir.cli.progress import track_progress
 from archir.diagnostics.errors import fail
 from archir.diagrams.conditions import describe_condition
@@ -47,7 +47,12 @@ def count_command(
     file: str, list_choices: bool, unique: bool, where: str | None, parameters: dict[str, Any], root: Path | None,
     limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
-    """Count the architectures of a space exactly: all of them, and those that satisfy its `require` statements."""
+    """Count the architectures of a space exactly: all of them, and those that satisfy its `require` statements.
+
+    \b
+    archir count space.arch --choices
+    archir count space.arch --where "macs <= 600M"
+    """
     space = space_of(file, parameters, root, limits, where)
     different = None
     if unique:
@@ -104,13 +109,11 @@ def count_command(
     "--policy", type=click.Choice(["architectures", "choices"]), default="architectures", show_default=True,
     help="Sample uniformly over architectures, or each choice uniformly in turn.",
 )  # fmt: skip
-@click.option("--by", metavar="PROXY", help="Keep the best by a zero-cost proxy; `archir doctor` lists them.")
-@click.option(
-    "--best", type=click.IntRange(1), help="With --by: number of architectures to keep out of -n  [default: 1]"
-)
+@click.option("--by", metavar="PROXY", help="Keep the best by a zero-cost proxy; `archir doctor --all` lists them.")
+@click.option("--best", type=Integer(1), help="With --by: number of architectures to keep out of -n  [default: 1]")
 @click.option(
     "--at-least",
-    type=FiniteFloat(),
+    type=Number(),
     help="With --by: keep only architectures with at least this score (all, without --best).",
 )
 @proxy_options
@@ -136,6 +139,11 @@ def sample_command(
     limits: Limits,
 ) -> None:
     """Sample architectures of a space as JSON, uniformly among those that satisfy its requirements.
+
+    \b
+    archir sample space.arch --seed 3 -o arch.json
+    archir sample space.arch -n 100 --where "macs <= 600M"
+    archir sample space.arch -n 100 --by naswot --best 5
 
     With --by PROXY, the -n sampled architectures are scored by a zero-cost proxy, without training. The --best of them,
     or those with a score of at least --at-least, are kept, best first. All networks are initialised with the same seed

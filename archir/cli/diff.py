@@ -38,6 +38,11 @@ def diff_command(
 ) -> None:  # fmt: skip
     """Compare two architectures (.json files, as written by `sample`) or two spaces (.arch files).
 
+    \b
+    archir diff a.json b.json --space space.arch
+    archir diff old.arch new.arch
+    archir diff network.arch space.arch         is the network an architecture of the space?
+
     If one file is a network without choices and the other is a space, archir looks for the architecture of the space
     that computes the same as the network. Exits with 0 if the two files are equivalent or such an architecture exists,
     with 1 if they differ.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -21,6 +21,8 @@ from archir.plugins.registry import REGISTRIES, key_name
 
 _PACKAGES = ("torch", "numpy", "networkx", "lark", "onnx", "safetensors", "onnxruntime-gpu", "onnxruntime")
 """Python packages whose versions are reported."""
+_OWN = "archir"
+"""Source of names that archir itself registers."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,10 @@ def _registered() -> Iterator[Finding]:
         yield Finding(f"plugin {plugin.name}", "loaded", source=str(plugin.own_paths[0]) if plugin.own_paths else "")
     for registry in REGISTRIES:
         names_by_origin: dict[str, list[str]] = {}
-        for key, origin in registry.origins.items():
+        for key in registry:  # which imports the modules that register them
+            origin = registry.origins[key]
             names_by_origin.setdefault(origin.location, []).append(key_name(key))
-        for origin_name, names in sorted(names_by_origin.items(), key=lambda pair: (pair[0] != "archir", pair[0])):
+        for origin_name, names in sorted(names_by_origin.items(), key=lambda pair: (pair[0] != _OWN, pair[0])):
             yield Finding(registry.kinds, ", ".join(sorted(names)), source=origin_name)
     for name in library_names():
         yield Finding("library", name, source=str(library_file(name)))
@@ -97,19 +100,52 @@ def _version(name: str) -> str | None:
 
 
 @click.command("doctor")
+@click.option("--all", "everything", is_flag=True, help="Also list the operations, strategies, ... of archir itself.")
 @json_option
-def doctor_command(as_json: bool) -> None:
-    """Report versions, backends, devices, registered plugins and installation problems; exits with 1 if there is a
-    problem."""
+def doctor_command(everything: bool, as_json: bool) -> None:
+    """Report versions, backends, devices, plugins and installation problems; exits with 1 if there is a problem.
+
+    \b
+    archir doctor
+    archir doctor --all                         also all operations, strategies, proxies, ...
+    archir doctor --plugin my_operations        also what this module registers
+    """
     rows = list(findings())
     if as_json:
         emit([_as_json(finding) for finding in rows])
     else:
-        table("", ["what", "found", "from", "trouble"], [(f.what, f.value, f.source, f.problem) for f in rows])
+        _print(rows if everything else [*_shortened(rows)])
     if any(finding.problem for finding in rows):
         sys.exit(1)
     if not as_json:
         say("no problems found")
+
+
+def _print(rows: Sequence[Finding]) -> None:
+    """Print the rows as a table, without columns that are empty."""
+    columns = {
+        "what": [row.what for row in rows],
+        "found": [row.value for row in rows],
+        "from": [row.source for row in rows],
+        "trouble": [row.problem for row in rows],
+    }
+    filled = {name: cells for name, cells in columns.items() if any(cells)}
+    table("", [*filled], [*zip(*filled.values(), strict=True)])
+
+
+def _shortened(rows: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the rows in short: packages in one row, and everything that archir itself registers in another one."""
+    packages = [row for row in rows if row.what in _PACKAGES and not row.problem]
+    registered = [row for row in rows if row.source == _OWN]
+    for row in rows:
+        if row is packages[0]:
+            yield Finding("packages", ", ".join(f"{package.what} {package.value}" for package in packages))
+        elif row not in packages and row not in registered:
+            yield row
+    counts = {row.what: row.value.count(", ") + 1 for row in registered}
+    operations = counts.pop("operations")
+    others = f"{sum(counts.values())} strategies, objectives, ..."
+    yield Finding("registered by archir", f"{operations} operations, {others} (--all lists them)")
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:

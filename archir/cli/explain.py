@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from archir.cli.output import say
+from archir.cli.options import json_option
+from archir.cli.output import emit, say
 from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.explain import codes, page
 
@@ -19,7 +20,8 @@ def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 @click.command("explain")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=_complete_name)
-def explain_command(names: tuple[str, ...]) -> None:
+@json_option
+def explain_command(names: tuple[str, ...], as_json: bool) -> None:
     """Explain NAME: a diagnostic code, an operation, a library, a block of a library, or a keyword of the language.
 
     Without NAME, list all names.
@@ -30,11 +32,17 @@ def explain_command(names: tuple[str, ...]) -> None:
     archir explain std.attention multi_head_attention
     archir explain choose
     """
+    if names and as_json:
+        emit({name: _page(name) for name in names})
+        return
     if names:
         say("\n\n".join(_page(name).rstrip("\n") for name in names))
         return
     from archir.tools.mcp.explanations import list_topics
 
+    if as_json:
+        emit({kind: dict(rows) for kind, rows in list_topics().items()})
+        return
     for kind, rows in list_topics().items():
         say(f"\n{kind}\n")
         width = max(len(name) for name, _ in rows)

@@ -56,7 +56,7 @@ def export_command(
     archir export run -o net.onnx --fp16 --batch 1  smaller, one image at a time
     archir export run -o net.py                     PyTorch code, with net.safetensors
     archir export run -o net.arch                   a program, with net.safetensors
-    archir export net.safetensors --to source -o model.safetensors    weights under the imported model's names
+    archir export net.safetensors --to source -o model.safetensors   by the names of the import
     """
     if to == "source":
         onnx_files.refuse_onnx_options(onnx_options, to)

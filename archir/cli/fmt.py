@@ -29,6 +29,10 @@ from archir.utils.files import write_atomic
 def fmt_command(paths: tuple[str, ...], check: bool, diff: bool, limits: Limits, form: Format) -> None:
     """Format every FILE: spaces, indentation, line breaks and blank lines, with lines of at most 120 columns.
 
+    \b
+    archir fmt space.arch
+    archir fmt . --check                        list the files that would change
+
     Directories are searched recursively for .arch files; `-` formats standard input and prints the result. Meaning and
     comments are preserved. A file that does not parse is left unchanged, and the other files are still formatted.
     """

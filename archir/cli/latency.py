@@ -14,7 +14,7 @@ from archir.backends.latency_benches import BENCHES
 from archir.cli.net_arguments import space_of
 from archir.cli.options import SEED, force_option, json_option, net_options, where_option
 from archir.cli.output import emit, say, table
-from archir.cli.param_types import OutputFile, PathParam
+from archir.cli.param_types import Integer, OutputFile, PathParam
 from archir.cli.progress import track_progress
 from archir.diagnostics.errors import fail
 from archir.language.elaboration.context import Limits
@@ -49,9 +49,9 @@ _DEVICE = click.option(
     "--device", type=click.Choice(list(BENCHES)), default="cpu", show_default=True, help="Device to measure on."
 )
 _BATCH = click.option(
-    "--batch", type=click.IntRange(1, 2**20), default=1, show_default=True, help="Samples in a batch."
+    "--batch", type=Integer(1, 2**20), default=1, show_default=True, help="Samples in a batch."
 )
-_THREADS = click.option("--threads", type=click.IntRange(1, 2**16), help="Number of CPU threads [one per core].")
+_THREADS = click.option("--threads", type=Integer(1, 2**16), help="Number of CPU threads [one per core].")
 _SEED = click.option("--seed", type=SEED, default=0, show_default=True, help="Seed that samples architectures.")
 
 
@@ -93,7 +93,7 @@ def table_command(
 @_FILE
 @click.option("-o", "--output", type=OutputFile(), required=True, help="JSON file of the model.")
 @click.option(
-    "-n", "count", type=click.IntRange(1), default=40, show_default=True, help="Number of networks to measure."
+    "-n", "count", type=Integer(1), default=40, show_default=True, help="Number of networks to measure."
 )
 @_DEVICE
 @_BATCH
@@ -118,7 +118,7 @@ def table_command(
     type=PathParam(dir_okay=False, path_type=Path),
     help="With --measured: column mapping of the table [the .toml next to it].",
 )
-@click.option("--measure", help="With --measured: name of the measure that is the latency [the first one].")
+@click.option("--measure", metavar="MEASURE", help="With --measured: name of the measure that is the latency [the first one].")
 @click.option(
     "--unit",
     type=click.Choice(list(UNITS)),
@@ -189,7 +189,7 @@ def _refuse_unused(context: click.Context, reads_table: bool) -> None:
 @_FILE
 @click.argument("predictor", metavar="LATENCY.json", type=PathParam(dir_okay=False, path_type=Path))
 @click.option(
-    "-n", "count", type=click.IntRange(1), default=20, show_default=True, help="Number of networks to measure."
+    "-n", "count", type=Integer(1), default=20, show_default=True, help="Number of networks to measure."
 )
 @where_option
 @_SEED

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import click
 
+from archir.cli.param_types import Integer
 from archir.diagnostics.errors import fail
 
 
 @click.command("lsp")
 @click.option(
     "--port",
-    type=click.IntRange(1, 65535),
+    type=Integer(1, 65535),
     help="Listen on this port of 127.0.0.1 for one editor, instead of using standard input and output.",
 )
 def lsp_command(port: int | None) -> None:
     """Run the language server: diagnostics while typing, hover, completion, renames, shape hints, quick fixes,
     formatting.
+
+    \b
+    archir lsp                                  started by the editor
+    archir lsp --port 9000                      one editor, over TCP
 
     Editors start it themselves and talk to it over standard input and output; see docs/editors.md for their settings.
     Requires the extra `lsp`: `pip install 'archir[lsp]'`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from errno import EPIPE
 from importlib import import_module
@@ -12,6 +11,8 @@ from typing import Any
 import click
 
 from archir import __version__
+from archir.cli.commands import COMMAND_GROUPS, COMMANDS
+from archir.cli.help_format import HelpContext
 from archir.cli.output import ARGUMENTS
 from archir.diagnostics.errors import ArchError, Interrupted, describe_error, fail
 from archir.diagnostics.escaping import escape_unprintable
@@ -55,55 +56,6 @@ PLUGIN = "--plugin"
 MAX_TEXT = 300
 """Maximum number of characters of the exception text in the one-line report of an internal error."""
 
-_COMMANDS = {
-    "new": ("new", "Create a project: a space, a recipe, data, a test and a README, ready to run."),
-    "check": ("check", "Check that every architecture of a file is valid, and report errors."),
-    "fmt": ("fmt", "Format .arch files, or list those that are not formatted."),
-    "lsp": ("lsp", "Run the language server for editors: diagnostics, hover, completion, renames, fixes."),
-    "studio": ("studio", "Edit a space in the browser, with errors, picture, counts and costs."),
-    "mcp": ("mcp", "Run an MCP server for agents that write spaces: check, fix, count, cost, sample."),
-    "grammar": ("grammar", "Write the language's grammar, for constrained decoding with language models."),
-    "show": ("show", "Show the graph of a net, as text or as a picture."),
-    "print": ("printing", "Print the value of an expression inside a net, for all combinations of choices."),
-    "count": ("count_sample", "Count the architectures of a space exactly."),
-    "sample": ("count_sample", "Sample architectures of a space uniformly."),
-    "diff": ("diff", "Compare two architectures, or two spaces."),
-    "optimize": ("optimize", "Find the best architecture within cost bounds, with a proof of optimality."),
-    "cost": ("cost", "Show parameters and multiply-accumulates of a network or a space."),
-    "import": ("importing", "Convert a torch module or an ONNX model to an .arch program with its weights."),
-    "open": ("open_net", "Turn a network into a search space: numbers in its program become choices."),
-    "bench": ("bench", "Benchmark networks side by side: latency, throughput, memory."),
-    "latency": ("latency", "Predict the latency of every architecture of a space, with a known error."),
-    "compile": ("compile", "Compile a network to standalone PyTorch code, a torch package or ONNX."),
-    "search": ("search", "Run an architecture search from a recipe: train, derive, retrain, export."),
-    "specialize": ("specialize", "Derive a network for each of several budgets from one trained supernet."),
-    "scores": ("scores", "Compute additive scores from trials, logits, a supernet, costs or proxies."),
-    "shrink": ("shrink", "Shrink a trained network to a budget, reusing its weights."),
-    "train": ("train", "Train one network on a data set."),
-    "export": ("export", "Export a trained network as a verified ONNX model, or for PyTorch."),
-    "quantize": ("quantize", "Quantize an ONNX model to int8 and report the error of each layer."),
-    "verify": ("verify", "Verify that a model file matches its certificate."),
-    "study": ("study", "Compare search strategies on tabular benchmarks, over many seeds."),
-    "runs": ("runs_list", "List runs, with progress, scores and an integrity check."),
-    "compare": ("compare", "Compare runs: the settings in which they differ, and their results."),
-    "explain": ("explain", "Explain a diagnostic code, an operation, a library, a block or a keyword."),
-    "doctor": ("doctor", "Report versions, devices, plugins and installation problems."),
-    "completion": ("completion", "Print the shell completion script."),
-}
-"""Module and one-line help of each command, by name."""
-RENAMED = {
-    "eval": ("print", "; for accuracy see what `archir train` and `archir quantize` report"),
-    "compare STUDY.toml": ("study STUDY.toml", ", and `compare RUN RUN` compares runs"),
-    "runs --compare": ("compare", ""),
-    "--limit": ("--max-work", ", in units of work (about a microsecond each)"),
-    "--use": ("--min-budget-fraction", ""),
-}
-"""Renamed commands and options: maps each former name to the current name and the end of the hint.
-
-Former names are listed for one release. An entry for an option without a command applies to every command that has
-the option's current name.
-"""
-
 
 class LazyCommands(click.Group):
     """Command group that imports the module of a command only when that command is called.
@@ -111,35 +63,40 @@ class LazyCommands(click.Group):
     So `check` does not pay for the imports of `train`.
     """
 
+    context_class = HelpContext
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the command names in the order in which they are typically used."""
-        return list(_COMMANDS)
+        """Return the command names in the order of the groups."""
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the command with this name, or return None if there is none."""
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"archir.cli.{_COMMANDS[cmd_name][0]}")
+        module = import_module(f"archir.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
+        command.context_class = HelpContext
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Return the command to call; for an unknown name, suggest a similar one."""
-        if args and args[0] not in _COMMANDS:
-            from archir.diagnostics.hints import suggest
+        if args and args[0] not in COMMANDS:
+            from archir.cli.usage_hints import unknown_command_message
 
-            hint = renamed_hint(args[0]) if args[0] in RENAMED else suggest(args[0], _COMMANDS)
-            if args[0] == "help":
-                hint = " ".join(["write `archir", *(name for name in args[1:2] if name in _COMMANDS), "--help`"])
-            ctx.fail(f"there is no command '{args[0]}'{f'; {hint}' if hint else ''}")
+            ctx.fail(unknown_command_message(args))
         if args and args[0] == "compare" and any(word.endswith(".toml") for word in args):
+            from archir.cli.usage_hints import renamed_hint
+
             ctx.fail(renamed_hint("compare STUDY.toml"))
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing their modules."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the groups of commands, without importing their modules, and the options after them."""
+        width = max(map(len, COMMANDS))
+        for group, commands in COMMAND_GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(f"{name:<{width}}", text) for name, (_, text) in commands.items()])
+        click.Command.format_options(self, ctx, formatter)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command and turn exceptions into exit codes.
@@ -161,7 +118,9 @@ class LazyCommands(click.Group):
                 where = f"{error.filename2 or error.filename}: " if error.filename else ""
                 raise fail("A1206", f"{where}{describe_error(error)}") from error
         except click.UsageError as error:
-            if (text := escape_unprintable(_usage_message(error))) == error.format_message():
+            from archir.cli.usage_hints import usage_message
+
+            if (text := escape_unprintable(usage_message(error))) == error.format_message():
                 raise
             raise click.UsageError(text, error.ctx) from None
         except ArchError as error:
@@ -203,39 +162,6 @@ class LazyCommands(click.Group):
         return super().parse_args(ctx, [*global_args, *command_args, *args[end:]])
 
 
-def renamed_hint(former: str) -> str:
-    """Return the hint for a former name of a command or an option."""
-    current, end = RENAMED[former]
-    return f"`{former}` is `{current}` now{end}"
-
-
-def _renamed_option_hint(command: click.Command, option: str) -> str | None:
-    """Return the hint for a former name of a command's option, or None for other names."""
-    if (former := f"{command.name} {option}") in RENAMED:
-        return renamed_hint(former)
-    current, _ = RENAMED.get(option, ("", ""))
-    return renamed_hint(option) if any(current in param.opts for param in command.params) else None
-
-
-def _usage_message(error: click.UsageError) -> str:
-    """Return the message of a usage error in plain words; if a value is not allowed, suggest a similar allowed one."""
-    text = error.format_message()
-    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
-        hint = _renamed_option_hint(error.ctx.command, error.option_name)
-        return text if hint is None else f"{error.message.removesuffix('.')}; {hint}"
-    kind = error.param.type if isinstance(error, click.BadParameter) and error.param is not None else None
-    if isinstance(kind, click.IntRange | click.FloatRange):
-        return text.removesuffix(" range.") + "." * text.endswith(" range.")
-    value = re.match(r"'(.*)' is not one of", error.message, re.DOTALL) if isinstance(kind, click.Choice) else None
-    if value is None:
-        return text
-    from archir.utils.settings import suggest_setting
-
-    assert isinstance(kind, click.Choice)
-    hint = suggest_setting(value[1], [str(value_choice) for value_choice in kind.choices])
-    return text if hint is None else f"{text.removesuffix('.')}; {hint}"
-
-
 def _print_diagnostics(ctx: click.Context, error: ArchError, as_json: bool) -> None:
     """Print the diagnostics of an error in the output format selected on the command line."""
     from archir.cli.diagnostic_formats import FORMAT, report
@@ -255,20 +181,25 @@ def _bug_report_line(error: Exception) -> str:
     return f"archir failed: {short}. This is a bug: please report it, with what {TRACEBACK} prints"
 
 
-@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+EXIT_CODES = "Exit codes: 0 success, 1 errors in an input, 2 wrong usage, 70 a bug in archir, 130 interrupted."
+"""Exit codes, for the help text; docs/commands.md explains them."""
+
+
+@click.group(
+    cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EXIT_CODES, subcommand_metavar="COMMAND ...",
+)  # fmt: skip
 @click.version_option(__version__, prog_name="archir")
+@click.option(TRACEBACK, is_flag=True, help="Show the Python traceback of an internal failure.")
 @click.option(
-    TRACEBACK, is_flag=True, help="Show the full Python traceback of an internal failure. Accepted at any position."
-)
-@click.option(
-    PLUGIN, "plugins", multiple=True, metavar="MODULE",
-    help="Import a module that registers operations, strategies and the like (docs/plugins.md). May be repeated; "
-    "accepted at any position.",
+    PLUGIN, "plugins", multiple=True, metavar="MODULE", help="Import a module that registers operations, ...; may be "
+    "repeated.",
 )  # fmt: skip
 def main(traceback: bool, plugins: tuple[str, ...]) -> None:
-    """Define, check, count, sample, train and export neural architecture search spaces written as programs.
+    """Neural architecture search spaces, written as programs.
 
-    FILE is an .arch file; FILE:NET selects one of several nets, and `-` reads standard input.
-    Exit codes: 0 success, 1 an input has errors, 2 wrong usage, 70 internal failure of archir, 130 interrupted (can be
-    resumed).
+    \b
+    archir new birds                 a project to start from
+    archir check space.arch          FILE:NET selects one of several nets; - is standard input
+    archir search recipe.toml        find an architecture and train it
     """

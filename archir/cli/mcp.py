@@ -15,6 +15,9 @@ from archir.diagnostics.errors import fail
 def mcp_command(folders: tuple[Path, ...]) -> None:
     """Run an MCP server on standard input and output, for agents that write search spaces.
 
+    \b
+    archir mcp spaces runs
+
     Its tools check, fix, format, count, cost, sample, show and explain spaces, and report the progress of searches. It
     reads and writes only inside the FOLDERs (default: the current folder). MCP clients start the server themselves; see
     docs/agents.md for their settings. Requires the extra `mcp`: `pip install 'archir[mcp]'`.

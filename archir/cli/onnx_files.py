@@ -15,6 +15,7 @@ from archir.backends.certificates import PROVIDERS, certificate_path
 from archir.backends.input_ranges import ranged_inputs
 from archir.backends.samples import Arrays, Interface
 from archir.cli.output import emit, say
+from archir.cli.param_types import Integer
 from archir.diagnostics.errors import ArchError, fail
 from archir.ir.graph import Graph
 from archir.passes.resize import trim_position_tables
@@ -26,7 +27,7 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
     The command receives them as `onnx_options`.
     """
     listed = (
-        click.option("--opset", type=int, help="ONNX opset version, 17 to 26 [the lowest that suits the network]."),
+        click.option("--opset", type=Integer(), help="ONNX opset, 17 to 26 [the lowest that suits the network]."),
         click.option(
             "--for", "runtime", type=click.Choice(["cpu", "cuda", "openvino", "tensorrt", "web", "ncnn"]),
             help="Runtime for which the opset is chosen [all but ncnn].",
@@ -34,7 +35,7 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--fp16", is_flag=True, help="Store weights and compute in float16."),
         click.option("--bf16", is_flag=True, help="Store weights and compute in bfloat16, for GPUs."),
         click.option("--dynamic", metavar="AXES", help="Open axes: batch,height,width,tokens, or none [batch]."),
-        click.option("--batch", type=click.IntRange(1), help="Fixed batch size, instead of an open batch axis."),
+        click.option("--batch", type=Integer(1), help="Fixed batch size, instead of an open batch axis."),
         click.option(
             "--attention", type=click.Choice(["auto", "decomposed", "standard", "fused"]),
             help="How to write attention; fused is onnxruntime's own operator [auto].",

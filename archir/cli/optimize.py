@@ -13,7 +13,7 @@ from archir.api import optimizing
 from archir.cli.net_arguments import space_of
 from archir.cli.options import file_argument, force_option, json_option, net_options
 from archir.cli.output import count_noun, emit, say, table
-from archir.cli.param_types import OutputFile
+from archir.cli.param_types import Integer, Number, OutputFile
 from archir.language.elaboration.context import Limits
 from archir.utils.files import write_atomic
 
@@ -42,13 +42,13 @@ def _parse_fixed(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) 
     metavar="COST,COST",
     help="Compute the Pareto front of two or three costs, or of scores and costs: scores.json,macs.",
 )
-@click.option("--points", type=click.IntRange(2), help="With --front: approximate number of evenly spread points.")
+@click.option("--points", type=Integer(2), help="With --front: approximate number of evenly spread points.")
 @click.option(
     "--where", "bounds", multiple=True, metavar="BOUNDS", help='Bounds, such as "macs <= 0.5x and params <= 2M".'
 )
 @click.option(
     "--best",
-    type=click.IntRange(1, 10_000),
+    type=Integer(1, 10_000),
     default=1,
     show_default=True,
     help="Number of architectures to list, best first.",
@@ -63,7 +63,7 @@ def _parse_fixed(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) 
 )
 @click.option(
     "--time-limit",
-    type=click.FloatRange(0),
+    type=Number(0),
     metavar="SECONDS",
     help="Stop after this time and report the best result so far.",
 )

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from archir.backends.suffixes import output_format
-from archir.cli.param_types import PathParam
+from archir.cli.param_types import Integer, PathParam
 from archir.diagnostics.errors import ArchError, RuleError
 from archir.diagnostics.work import MAX_SEED, work_budget
 from archir.language.elaboration.context import Limits
@@ -24,7 +24,8 @@ Command = Callable[..., Any]
 
 file_argument = click.argument("file", metavar="FILE[:NET]")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-SEED = click.IntRange(0, MAX_SEED)
+device_option = click.option("--device", metavar="DEVICE", help="cpu, cuda, cuda:1, ... [a GPU if available]")
+SEED = Integer(0, MAX_SEED)
 """Click parameter type for seeds."""
 seed_option = click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random numbers.")
 
@@ -82,7 +83,7 @@ def force_option(command: Command) -> Command:
     """Decorator that adds --force, which allows replacing files that archir did not write or that were changed."""
     return click.option(
         "--force", is_flag=True, is_eager=True, expose_value=False, callback=_force,
-        help="Replace existing files even if archir did not write them or they were changed since.",
+        help="Replace files that archir did not write, or that were changed.",
     )(command)  # fmt: skip
 
 
@@ -112,7 +113,7 @@ def limit_option(command: Command) -> Command:
             return command(*args, limits=limits, **options)
 
     return click.option(
-        "--max-work", "limits", type=click.IntRange(1), default=MAX_WORK, show_default=True, callback=_limits,
+        "--max-work", "limits", type=Integer(1), default=MAX_WORK, show_default=True, callback=_limits,
         metavar="UNITS", help="Maximum work, in units of about a microsecond. More than the default also allows larger "
         "graphs.",
     )(wrapper)  # fmt: skip
@@ -128,7 +129,7 @@ def net_options(command: Command) -> Command:
     )(command)
     return click.option(
         "-p", "--param", "parameters", multiple=True, callback=parse_parameters, metavar="NAME=VALUE",
-        help="Set a parameter of the net, such as channels=96 or ratio=1/4; may be repeated.",
+        help="Parameter of the net, such as channels=96; may be repeated.",
     )(command)  # fmt: skip
 
 
@@ -171,11 +172,11 @@ def objective_settings(_: click.Context, __: click.Parameter, text: str | None) 
 
 def proxy_options(command: Command) -> Command:
     """Decorator that adds --data and --batch, which determine the minibatch on which zero-cost proxies are computed."""
-    command = click.option(
-        "--batch", type=click.IntRange(2), default=64, show_default=True, help="Batch size for proxies."
-    )(command)
+    command = click.option("--batch", type=Integer(2), default=64, show_default=True, help="Batch size for proxies.")(
+        command
+    )
     return click.option(
-        "--data", default="digits", show_default=True,
+        "--data", metavar="SOURCE", default="digits", show_default=True,
         help=f"Data for proxies: {SOURCES}.",
     )(command)  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -40,24 +41,41 @@ class OutputFile(PathParam):
         return path
 
 
-class FiniteFloat(click.types.FloatParamType):
-    """Parameter type: finite floating-point number of any magnitude."""
+class Number(click.types.FloatParamType):
+    """Parameter type: finite number of at least `minimum` and at most `maximum`; None is no bound.
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number. Raises a usage error if it is infinite or NaN."""
-        number: float = super().convert(value, param, ctx)
-        if not isfinite(number):
+    Other than click's types of ranges, help texts do not show the bounds, and NaN is never accepted.
+    """
+
+    name = "number"
+    parse: Callable[[Any], float] = float
+    description = "a number"
+
+    def __init__(self, minimum: float | None = None, maximum: float | None = None) -> None:
+        self.minimum, self.maximum = minimum, maximum
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number. Raises a usage error if it is out of bounds, infinite or NaN."""
+        try:
+            number = type(self).parse(value)
+        except ValueError:
+            self.fail(f"{value!r} is not {self.description}", param, ctx)
+        if isinstance(number, float) and not isfinite(number):
             self.fail(f"{value} is not a finite number", param, ctx)
+        if self.minimum is not None and number < self.minimum:
+            self.fail(f"{value} is less than {self.minimum}, the minimum", param, ctx)
+        if self.maximum is not None and number > self.maximum:
+            self.fail(f"{value} is more than {self.maximum}, the maximum", param, ctx)
         return number
 
 
-class FiniteRange(click.FloatRange):
-    """Parameter type: finite number in a range. In contrast, click's FloatRange accepts `nan` in any range."""
+class Integer(Number):
+    """Parameter type: integer of at least `minimum` and at most `maximum`; None is no bound."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number. Raises a usage error if it is out of range, infinite or NaN."""
-        return super().convert(FiniteFloat().convert(value, param, ctx), param, ctx)
+    name = "n"
+    parse = int
+    description = "an integer"
 
 
-SAMPLE_COUNT = click.IntRange(1, 1_000_000)
+SAMPLE_COUNT = Integer(1, 1_000_000)
 """Parameter type for the number of architectures to sample; it is bounded, as all of them are held in memory."""

@@ -12,7 +12,7 @@ from archir.api import lowering
 from archir.backends.speed.picture import format_milliseconds
 from archir.cli.options import SEED, SOURCES, force_option, json_option, objective_settings
 from archir.cli.output import emit, say, table
-from archir.cli.param_types import FiniteRange, OutputFile, PathParam
+from archir.cli.param_types import Integer, Number, OutputFile, PathParam
 from archir.search.fronts import format_metric as figure
 
 _MAX_SHOWN = 10
@@ -23,9 +23,11 @@ _MAX_SHOWN = 10
 @click.argument("model", type=PathParam(dir_okay=False, path_type=Path))
 @force_option
 @click.option("-o", "--output", type=OutputFile(), required=True, help="ONNX file to write.")
-@click.option("--data", default="digits", show_default=True, help=f"Data set MODEL was trained on: {SOURCES}.")
 @click.option(
-    "--objective", callback=objective_settings,
+    "--data", metavar="SOURCE", default="digits", show_default=True, help=f"Data set MODEL was trained on: {SOURCES}."
+)
+@click.option(
+    "--objective", metavar="OBJECTIVE", callback=objective_settings,
     help="Objective to measure, as in training: a kind, or a TOML table [classification, if the data has labels].",
 )  # fmt: skip
 @click.option(
@@ -37,17 +39,17 @@ _MAX_SHOWN = 10
 )
 @click.option(
     "--max-loss",
-    type=FiniteRange(0),
+    type=Number(0),
     default=1.0,
     show_default=True,
     help="Maximum loss of accuracy, in points (other measures: percent).",
 )
 @click.option(
-    "--calibration", type=click.IntRange(1), default=256, show_default=True,
+    "--calibration", type=Integer(1), default=256, show_default=True,
     help="Number of training samples to measure activation ranges on.",
 )  # fmt: skip
 @click.option(
-    "--seconds", type=FiniteRange(0), default=2.0, show_default=True,
+    "--seconds", type=Number(0), default=2.0, show_default=True,
     help="Time to measure the speed of each model; 0: not measured.",
 )  # fmt: skip
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the sampling of calibration data.")
@@ -58,6 +60,10 @@ def quantize_command(
     max_loss: float, calibration: int, seconds: float, seed: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Quantize MODEL, a float32 ONNX file, to int8.
+
+    \b
+    archir quantize net.onnx --data cifar/ -o net.int8.onnx
+    archir quantize net.onnx --max-loss 0.5 --keep "*.stem.*" -o net.int8.onnx
 
     Weights have one scale per channel. Activation ranges are calibrated on training samples (static), or computed while
     the model runs (dynamic, for linear layers only); auto tries both for transformers, and keeps the faster one. If

@@ -13,7 +13,7 @@ import click
 
 from archir.cli.options import json_option, refuse
 from archir.cli.output import emit, say, table
-from archir.cli.param_types import PathParam
+from archir.cli.param_types import Integer, PathParam
 from archir.diagnostics.errors import describe_error, fail
 from archir.runs import Summary
 from archir.runs.summaries import located_summaries, short_number
@@ -49,7 +49,7 @@ _NUMBERS = {"seed", "epoch", "score", "params", "MACs"}
 @click.option("--serve", is_flag=True, help="Show the runs live in a browser on this machine, until Ctrl-C.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=Integer(0, 65535),
     default=8765,
     show_default=True,
     help="Port of --serve; 0 picks a free one.",
@@ -57,6 +57,10 @@ _NUMBERS = {"seed", "epoch", "score", "params", "MACs"}
 @json_option
 def runs_command(folders: tuple[Path, ...], sort: str, serve: bool, port: int, as_json: bool) -> None:
     """List the searches and trainings in each FOLDER: progress, results, and whether their files are intact.
+
+    \b
+    archir runs --sort score
+    archir runs results --serve                 live, in a browser
 
     Every file of every run is checked against its recorded hash. FOLDER defaults to `runs`, and may itself be a run.
     The score is the latest one on held-out samples; parameters and MACs are those of the network that was trained last;

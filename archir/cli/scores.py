@@ -11,7 +11,7 @@ from archir.api import searching
 from archir.cli.net_arguments import space_of
 from archir.cli.options import file_argument, force_option, json_option, net_options
 from archir.cli.output import emit, say, table
-from archir.cli.param_types import OutputFile
+from archir.cli.param_types import Integer, OutputFile
 from archir.language.elaboration.context import Limits
 
 SOURCES = ("trials", "logits", "supernet", "cost", "proxy")
@@ -28,7 +28,7 @@ SOURCES = ("trials", "logits", "supernet", "cost", "proxy")
     help="Score each alternative by itself in the largest network, with the supernet weights of RUN.",
 )
 @click.option(
-    "--samples", type=click.IntRange(1), help="With --supernet: number of samples to score on [all validation samples]."
+    "--samples", type=Integer(1), help="With --supernet: number of samples to score on [all validation samples]."
 )
 @click.option("--cost", metavar="COST", help="Score each alternative by itself, by its negated cost.")
 @click.option(
@@ -36,7 +36,7 @@ SOURCES = ("trials", "logits", "supernet", "cost", "proxy")
     metavar="NAME",
     help="Score each alternative by itself, by a zero-cost proxy of untrained networks: naswot, ...",
 )
-@click.option("--score", help="With --trials or --supernet: the measure to use [accuracy].")
+@click.option("--score", metavar="MEASURE", help="With --trials or --supernet: the measure to use [accuracy].")
 @force_option
 @click.option("-o", "--output", type=OutputFile(), required=True, help="JSON file to write.")
 @net_options
@@ -47,6 +47,11 @@ def scores_command(
     limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
     """Compute a score for each alternative of FILE and write them as JSON; an architecture's score is their sum.
+
+    \b
+    archir scores space.arch --trials runs/search -o scores.json
+    archir scores space.arch --proxy naswot -o scores.json
+    archir optimize space.arch --maximize scores.json --where "macs <= 0.5x"
 
     Give exactly one source: --trials, --logits, --supernet, --cost or --proxy. A higher score is better for every
     source: costs and losses are negated.

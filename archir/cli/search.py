@@ -13,7 +13,7 @@ import click
 
 from archir import backends
 from archir.api.progress import SearchProgress
-from archir.cli.options import SOURCES, parse_overrides
+from archir.cli.options import SOURCES, device_option, parse_overrides
 from archir.cli.output import console, count_noun, emit, resumable, say, table
 from archir.cli.param_types import PathParam
 from archir.data.sources import module_of
@@ -33,7 +33,7 @@ RUNS = Path("runs")
 @click.option("-o", "--output", type=PathParam(file_okay=False, path_type=Path), help="Folder of the run [runs/NAME].")
 @click.option("--resume", type=PathParam(file_okay=False, path_type=Path), help="Resume the run in this folder.")
 @click.option("--fall-back", is_flag=True, help="With --resume: if a checkpoint is damaged, use the previous one.")
-@click.option("--data", help=f"Override the recipe's data.source: {SOURCES}.")
+@click.option("--data", metavar="SOURCE", help=f"Override the recipe's data.source: {SOURCES}.")
 @click.option(
     "--set",
     "settings",
@@ -41,9 +41,11 @@ RUNS = Path("runs")
     metavar="KEY=VALUE",
     help="Override a setting of the recipe or of one of its phases.",
 )
-@click.option("--device", help="cpu, cuda, cuda:1, ... [a GPU if available]")
+@device_option
 @click.option(
-    "--executor", help="Where to score candidates, overriding the phases: local, processes:4, ray, ray://HOST:PORT."
+    "--executor",
+    metavar="EXECUTOR",
+    help="Where to score candidates, overriding the phases: local, processes:4, ray, ray://HOST:PORT.",
 )
 @click.option("--check", is_flag=True, help="Dry run: check the recipe, spaces and data and list what would run.")
 @click.option("--trust-code", is_flag=True, help="With --check: import the modules that the recipe names.")
@@ -55,11 +57,11 @@ def search_command(
     """Run the architecture search of RECIPE, phase by phase, and write all results to a folder.
 
     \b
-    archir search examples/darts/digits.toml --check            check without running
-    archir search examples/darts/digits.toml -o runs/darts      start a new run
-    archir search --resume runs/darts                           resume an interrupted run
-    archir search --resume runs/x --set evolve.options.trials=200     extend a finished run by more trials
-    archir search recipe.toml --set search.training.epochs=2    override a setting of the phase `search`
+    archir search recipe.toml --check                            check without running
+    archir search recipe.toml -o runs/darts                      start a new run
+    archir search --resume runs/darts                            resume an interrupted run
+    archir search --resume runs/x --set evolve.options.trials=9  add trials to a finished run
+    archir search recipe.toml --set search.training.epochs=2     override a setting of a phase
 
     An interrupted run (also by Ctrl-C) can be resumed and ends with the same numbers. To use several GPUs or machines:
     torchrun --nproc-per-node 8 -m archir search RECIPE -o FOLDER.

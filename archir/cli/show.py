@@ -22,7 +22,7 @@ from archir.cli.options import (
     refuse,
 )
 from archir.cli.output import write_text
-from archir.cli.param_types import OutputFile
+from archir.cli.param_types import Integer, OutputFile
 from archir.diagnostics.escaping import escape_to_line, escape_unprintable
 from archir.ir.serial import to_json
 from archir.language.elaboration.context import Limits
@@ -50,7 +50,7 @@ HEAT_FORMATS = ("svg", "html")
 )
 @click.option(
     "--depth",
-    type=click.IntRange(1),
+    type=Integer(1),
     default=1,
     show_default=True,
     help="Levels of nested blocks to expand in a picture.",
@@ -76,7 +76,7 @@ def show_command(
 
     \b
     archir show space.arch                                      the graph as text
-    archir show space.arch -o space.html                        a page with blocks that expand and collapse
+    archir show space.arch -o space.html                        a page with blocks that unfold
     archir show space.arch --block layer -o layer.svg           a picture of one block
     archir show space.arch --heat macs -o macs.html             coloured by the cost of each part
     archir show net.onnx                                        inputs, outputs and origin of a model

@@ -11,9 +11,9 @@ import click
 
 from archir.api.progress import SearchProgress
 from archir.api.shrinking import BEFORE_AND_AFTER, shrink
-from archir.cli.options import SEED, SOURCES, json_option, objective_settings
+from archir.cli.options import SEED, SOURCES, device_option, json_option, objective_settings
 from archir.cli.output import emit, repeat_command, resumable, say, table
-from archir.cli.param_types import FiniteRange, PathParam
+from archir.cli.param_types import Integer, Number, PathParam
 from archir.diagnostics.work import MAX_THREADS
 from archir.language.elastic.choice_values import KINDS
 from archir.search.fronts import format_metric
@@ -38,44 +38,46 @@ from archir.search.fronts import format_metric
     "--budget", multiple=True, required=True, metavar="BOUND",
     help='Cost limit of the smaller network: "macs <= 0.5x", "params < 1M"; may be repeated.',
 )  # fmt: skip
-@click.option("--data", default="digits", show_default=True, help=f"Data set the network was trained on: {SOURCES}.")
 @click.option(
-    "--objective", default="classification", show_default=True, callback=objective_settings,
+    "--data",
+    metavar="SOURCE",
+    default="digits",
+    show_default=True,
+    help=f"Data set the network was trained on: {SOURCES}.",
+)
+@click.option(
+    "--objective", metavar="OBJECTIVE", default="classification", show_default=True, callback=objective_settings,
     help="Training objective: a kind, or a TOML table of settings (docs/objectives.md).",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=PathParam(file_okay=False, path_type=Path), required=True, help="Folder of the run."
 )
 @click.option(
-    "--refit", type=click.IntRange(1), default=512, show_default=True,
+    "--refit", type=Integer(1), default=512, show_default=True,
     help="Number of samples used to fold removed channels into the remaining ones.",
 )  # fmt: skip
 @click.option(
-    "--elastic", type=click.IntRange(0), default=0, show_default=True,
+    "--elastic", type=Integer(0), default=0, show_default=True,
     help="Epochs of supernet training, instead of folding removed channels.",
 )  # fmt: skip
 @click.option(
-    "--epochs", type=click.IntRange(1), default=10, show_default=True, help="Epochs of fine-tuning the smaller network."
+    "--epochs", type=Integer(1), default=10, show_default=True, help="Epochs of fine-tuning the smaller network."
 )
+@click.option("--trials", type=Integer(1), default=100, show_default=True, help="Number of architectures to evaluate.")
 @click.option(
-    "--trials", type=click.IntRange(1), default=100, show_default=True, help="Number of architectures to evaluate."
-)
-@click.option(
-    "--min-budget-fraction", type=FiniteRange(0, 1), default=0.9, show_default=True,
+    "--min-budget-fraction", type=Number(0, 1), default=0.9, show_default=True,
     help="Minimum fraction of the budget that candidates must use, if enough candidates do; 0 disables it.",
 )  # fmt: skip
-@click.option(
-    "--samples", type=click.IntRange(1), help="Samples to score each architecture on [all validation samples]."
-)
-@click.option("--lr", type=FiniteRange(0), default=1e-3, show_default=True, help="Largest learning rate.")
-@click.option("--batch", type=click.IntRange(1), default=64, show_default=True, help="Batch size.")
+@click.option("--samples", type=Integer(1), help="Samples to score each architecture on [all validation samples].")
+@click.option("--lr", type=Number(0), default=1e-3, show_default=True, help="Largest learning rate.")
+@click.option("--batch", type=Integer(1), default=64, show_default=True, help="Batch size.")
 @click.option(
     "--order", default="energy", show_default=True, metavar="MEASURE",
     help="Importance measure that orders the channels; the least important ones are removed: energy, l1, ..., or none.",
 )  # fmt: skip
 @click.option(
     "--recalibrate",
-    type=click.IntRange(0),
+    type=Integer(0),
     help="Batches for recalibrating normalisation statistics [4 in search, 16 for the result].",
 )
 @click.option(
@@ -88,18 +90,18 @@ from archir.search.fronts import format_metric
     "none.",
 )  # fmt: skip
 @click.option(
-    "--temperature", type=FiniteRange(0), default=2.0, show_default=True,
+    "--temperature", type=Number(0), default=2.0, show_default=True,
     help="Distillation temperature; values above 1 soften the teacher's probabilities.",
 )  # fmt: skip
 @click.option(
-    "--validation", type=FiniteRange(0, 1), default=0.1, show_default=True,
+    "--validation", type=Number(0, 1), default=0.1, show_default=True,
     help="Fraction of the training samples that is set aside to select architectures.",
 )  # fmt: skip
-@click.option("--shift", type=click.IntRange(0), default=0, show_default=True, help="Shift images by up to N pixels.")
+@click.option("--shift", type=Integer(0), default=0, show_default=True, help="Shift images by up to N pixels.")
 @click.option("--flip/--no-flip", default=False, show_default=True, help="Flip half of the images horizontally.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers.")
-@click.option("--device", help="cpu, cuda, cuda:1, ... [a GPU if available]")
-@click.option("--threads", type=click.IntRange(1, MAX_THREADS), help="Number of CPU threads [torch's default].")
+@device_option
+@click.option("--threads", type=Integer(1, MAX_THREADS), help="Number of CPU threads [torch's default].")
 @click.option("--int8/--no-int8", default=True, show_default=True, help="Also quantize both networks to int8.")
 @json_option
 def shrink_command(
@@ -110,7 +112,7 @@ def shrink_command(
 
     \b
     archir shrink net.arch --weights net.safetensors --budget "macs <= 0.5x" -o runs/half
-    archir shrink net.arch --weights net.safetensors --space space.arch --budget "macs <= 0.5x" -o runs/half
+    archir shrink net.arch --weights net.safetensors --space space.arch --budget "macs <= 1M" -o half
 
     Without --space, numbers of the network become choices, as with `archir open`. The phases are those of an ordinary
     run (`archir runs`, OUTPUT/recipe.toml): `full` measures the network, `shared` orders its channels by importance,

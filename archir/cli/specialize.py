@@ -11,8 +11,9 @@ import click
 
 from archir.api import searching
 from archir.api.progress import SearchProgress
+from archir.cli.options import device_option
 from archir.cli.output import emit, repeat_command, resumable, say, table
-from archir.cli.param_types import PathParam
+from archir.cli.param_types import Integer, PathParam
 from archir.recipes.results import NETWORKS
 from archir.reuse.specializing import network_name, search_name
 from archir.search.fronts import format_metric, select_measures
@@ -29,22 +30,25 @@ from archir.search.fronts import format_metric, select_measures
 )
 @click.option(
     "--trials",
-    type=click.IntRange(1),
+    type=Integer(1),
     default=100,
     show_default=True,
     help="Architectures to evaluate for each budget.",
 )
+@click.option("--samples", type=Integer(1), help="Samples to score each architecture on [all validation samples].")
+@device_option
 @click.option(
-    "--samples", type=click.IntRange(1), help="Samples to score each architecture on [all validation samples]."
+    "--executor", metavar="EXECUTOR", help="Where to score architectures: local, processes:4, ray, ray://HOST:PORT."
 )
-@click.option("--device", help="cpu, cuda, cuda:1, ... [a GPU if available]")
-@click.option("--executor", help="Where to score architectures: local, processes:4, ray, ray://HOST:PORT.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def specialize_command(
     run: str, where: tuple[str, ...], output: Path, trials: int, samples: int | None, device: str | None,
     executor: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Derive a network for each --where budget, with the weights of the supernet that RUN trained.
+
+    \b
+    archir specialize runs/ofa --where "macs <= 0.5x" --where "macs <= 0.25x" -o runs/devices
 
     RUN is a folder written by `archir search`, or FOLDER:PHASE. For each --where, an evolutionary search scores
     architectures with the supernet's weights on the validation samples of RUN. The weights of the best architecture are

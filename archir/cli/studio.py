@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 
 from archir.cli.output import say
-from archir.cli.param_types import PathParam
+from archir.cli.param_types import Integer, PathParam
 from archir.diagnostics.errors import describe_error, fail
 
 
 @click.command("studio")
 @click.argument("file", required=False, type=PathParam(dir_okay=False, path_type=Path))
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on this machine [any free port].")
+@click.option("--port", type=Integer(0, 65535), default=0, help="Port on this machine [any free port].")
 @click.option("--browse", is_flag=True, help="Open the page in the browser of this machine.")
 def studio_command(file: Path | None, port: int, browse: bool) -> None:
     """Edit a space in the browser, with live errors, a picture, exact counts, costs and samples.

@@ -50,15 +50,15 @@ _TRAINING_OPTIONS = ("settings", "data", "device", "smoke", "check", "results_on
     "-o", "--output", type=PathParam(file_okay=False, path_type=Path), help="Folder of the study [runs/NAME]. Searches "
     "and runs that it already contains are not repeated.",
 )  # fmt: skip
-@click.option("--executor", help="Where to run, overriding the study: local, processes:4, ray.")
+@click.option("--executor", metavar="EXECUTOR", help="Where to run, overriding the study: local, processes:4, ray.")
 @force_option
 @click.option("--trials", type=OutputFile(), help="Strategies: write all trials to this file, .csv or .parquet.")
-@click.option("--data", help=f"Trainings: override the recipe's data.source in all arms: {SOURCES}.")
+@click.option("--data", metavar="SOURCE", help=f"Trainings: override the recipe's data.source in all arms: {SOURCES}.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Trainings: override a setting of the recipe in all "
     "arms that do not set it themselves.",
 )  # fmt: skip
-@click.option("--device", help="Trainings: cpu, cuda, cuda:1, ... [a GPU if available]")
+@click.option("--device", metavar="DEVICE", help="Trainings: cpu, cuda, cuda:1, ... [a GPU if available]")
 @click.option("--smoke", is_flag=True, help="Trainings: try every arm with one seed and the settings of [smoke].")
 @click.option("--check", is_flag=True, help="Trainings: check the recipe of every arm; run nothing.")
 @click.option("--table", "results_only", is_flag=True, help="Trainings: run nothing; show what is finished.")

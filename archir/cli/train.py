@@ -17,9 +17,9 @@ from archir.api.progress import TrainingProgress
 from archir.backends import weight_names
 from archir.cli import train_folder
 from archir.cli.net_arguments import select_network
-from archir.cli.options import SEED, SOURCES, arch_options, net_options, objective_settings
+from archir.cli.options import SEED, SOURCES, arch_options, device_option, net_options, objective_settings
 from archir.cli.output import emit, repeat_command, resumable, say
-from archir.cli.param_types import PathParam
+from archir.cli.param_types import Integer, Number, PathParam
 from archir.diagnostics.errors import ArchError, fail, join_names
 from archir.diagnostics.work import MAX_THREADS
 from archir.ir.graph import Graph
@@ -77,9 +77,10 @@ def _ambiguous_trial_error(number: str, phases: list[str]) -> tuple[str, None, s
 
 @click.command("train")
 @click.argument("file", metavar="[FILE[:NET]]", type=PathParam(), required=False)
-@click.option("--data", default="digits", show_default=True, help=f"Data: {SOURCES}.")
+@click.option("--data", metavar="SOURCE", default="digits", show_default=True, help=f"Data: {SOURCES}.")
 @click.option(
     "--objective",
+    metavar="OBJECTIVE",
     default="classification",
     show_default=True,
     callback=objective_settings,
@@ -88,10 +89,10 @@ def _ambiguous_trial_error(number: str, phases: list[str]) -> tuple[str, None, s
 @click.option(
     "-o", "--output", type=PathParam(file_okay=False, path_type=Path), required=True, help="Folder of the run."
 )
-@click.option("--limit", type=int, help="Maximum number of training samples, and of held-out samples [all].")
-@click.option("--epochs", type=int, default=20, show_default=True, help="Number of training epochs.")
-@click.option("--batch", type=int, default=64, show_default=True, help="Batch size.")
-@click.option("--lr", type=float, default=2e-3, show_default=True, help="Largest learning rate.")
+@click.option("--limit", type=Integer(), help="Maximum number of training samples, and of held-out samples [all].")
+@click.option("--epochs", type=Integer(), default=20, show_default=True, help="Number of training epochs.")
+@click.option("--batch", type=Integer(), default=64, show_default=True, help="Batch size.")
+@click.option("--lr", type=Number(), default=2e-3, show_default=True, help="Largest learning rate.")
 @click.option(
     "--optimizer",
     type=click.Choice(["adamw", "sgd"]),
@@ -99,13 +100,13 @@ def _ambiguous_trial_error(number: str, phases: list[str]) -> tuple[str, None, s
     show_default=True,
     help="Optimizer of the weights.",
 )
-@click.option("--weight-decay", type=float, default=0.01, show_default=True, help="Weight decay of the optimizer.")
-@click.option("--warmup", "warmup_epochs", type=float, default=1, show_default=True, help="Epochs of linear warm-up.")
+@click.option("--weight-decay", type=Number(), default=0.01, show_default=True, help="Weight decay of the optimizer.")
+@click.option("--warmup", "warmup_epochs", type=Number(), default=1, show_default=True, help="Epochs of warm-up.")
 @click.option(
     "--schedule", type=click.Choice(["cosine", "constant"]), default="cosine", show_default=True,
     help="Learning rate after the warm-up.",
 )  # fmt: skip
-@click.option("--label-smoothing", type=float, default=0.0, show_default=True, help="Amount of label smoothing.")
+@click.option("--label-smoothing", type=Number(), default=0.0, show_default=True, help="Amount of label smoothing.")
 @click.option(
     "--precision", type=click.Choice(["auto", "float32", "bf16"]), default="auto", show_default=True,
     help="Number format of the computations.",
@@ -124,8 +125,8 @@ def _ambiguous_trial_error(number: str, phases: list[str]) -> tuple[str, None, s
     show_default=True,
     help="Seed of initial weights, sample order and augmentation.",
 )
-@click.option("--device", help="cpu, cuda, cuda:1, ... [a GPU if available]")
-@click.option("--threads", type=click.IntRange(1, MAX_THREADS), help="Number of CPU threads [torch's default].")
+@device_option
+@click.option("--threads", type=Integer(1, MAX_THREADS), help="Number of CPU threads [torch's default].")
 @click.option(
     "--weights",
     type=PathParam(path_type=Path),
@@ -151,6 +152,12 @@ def train_command(
     arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits, **settings: Any,
 ) -> None:  # fmt: skip
     """Train one network of FILE on a data set, and write a folder that `archir export` converts to ONNX.
+
+    \b
+    archir train net.arch --data cifar/ --epochs 50 -o runs/net
+    archir train space.arch --arch best.json -o runs/best
+    archir train --trial runs/search 17 -o runs/trial17
+    archir train net.arch -o runs/net --resume
 
     The net, or the architecture selected by --arch, --seed or --trial, is trained from random weights, or from those of
     --weights. A checkpoint is written after every epoch; an interrupted run can be continued with --resume and ends

@@ -39,6 +39,10 @@ def verify_command(model: Path, devices: tuple[str, ...], trust: str | None, as_
     """Verify that MODEL, an ONNX file or a torch package, matches its certificate MODEL.json, written by `archir
     export`.
 
+    \b
+    archir verify net.onnx
+    archir verify net.onnx --on cuda
+
     The model's files must be byte-identical to the certified ones; external data must be ordinary files in the model's
     folder, not links; the ONNX checker must accept the model; and onnxruntime must reproduce the certified outputs.
     Loading a torch package (.pt2) executes code, and a certificate does not prove who wrote it: by default only the

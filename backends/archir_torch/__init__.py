@@ -326,6 +326,7 @@ class TorchBackend:
 
     def complete(self) -> None:
         """Import all modules that register names, such as strategies, so that listings of names are complete."""
+        from archir_torch import proxies  # noqa: F401
         from archir_torch.search import run  # noqa: F401
 
     @property

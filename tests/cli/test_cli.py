@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from archir.api.progress import remaining
 from archir.cli import main
+from archir.cli.commands import COMMAND_GROUPS, COMMANDS
 from archir.cli.doctor import Finding, findings
-from archir.cli.main import _COMMANDS
 from archir.diagnostics.errors import Interrupted
 from archir.diagnostics.work import current_budget
 from archir.ir.reader import parse_graph
@@ -38,16 +40,79 @@ def run(*arguments: str, code: int = 0, text: str | None = None) -> Result:
     return result
 
 
-@pytest.mark.parametrize("command", _COMMANDS)
-def test_every_command_has_help(command: str) -> None:
-    text = run(command, "--help").output
-    assert "Usage:" in text
-    assert len(text.splitlines()) > 5
+WIDTH, HEIGHT = 100, 60
+"""Columns and lines into which every help text fits."""
+WITHOUT_JSON = {"new", "sample", "studio", "lsp", "mcp", "grammar", "completion"}
+"""Commands without --json: what they print is JSON, a grammar or a script already, or nobody reads it."""
 
 
-def test_help_lists_all_commands() -> None:
-    text = run("--help").output
-    assert all(command in text for command in _COMMANDS)
+def help_text(*words: str, width: int = WIDTH) -> str:
+    done = CliRunner().invoke(main, [*words, "--help"], prog_name="archir", terminal_width=width - 2)
+    assert done.exit_code == 0
+    return done.output
+
+
+@pytest.mark.parametrize("words", [[], *([command] for command in COMMANDS)], ids=" ".join)
+def test_every_help_fits_on_a_screen(words: list[str]) -> None:
+    lines = help_text(*words).splitlines()
+    assert len(lines) <= HEIGHT
+    assert max(map(len, lines)) <= WIDTH
+    assert not any("RANGE" in line or "<=x" in line or "4611686018427387904" in line for line in lines)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_examples_with_options_that_exist(command: str) -> None:
+    """An example is a line of the help; two spaces or more stand before what it does."""
+    lines = [re.split("  +", line.strip())[0] for line in help_text(command).splitlines()]
+    examples = [
+        found[1] for line in lines if (found := re.match(rf'(?:eval "\$\()?archir {command}\b(.*?)(?:\)"|$)', line))
+    ]
+    assert examples
+    context = click.Context(main, info_name="archir")
+    subcommand = main.get_command(context, command)
+    assert subcommand is not None
+    for example in examples:
+        words = [word for word in shlex.split(example) if word not in ("--plugin", ">")]
+        subcommand.make_parser(click.Context(subcommand, parent=context)).parse_args(words)
+
+
+def test_programs_can_read_the_output_of_every_command() -> None:
+    context = click.Context(main)
+    commands = {name: main.get_command(context, name) for name in COMMANDS}
+    without = {
+        name for name, each in commands.items() if each and not any("--json" in param.opts for param in each.params)
+    }
+    assert without == WITHOUT_JSON
+
+
+def test_help_lists_all_commands_in_six_groups() -> None:
+    lines = help_text(width=80).splitlines()
+    groups: dict[str, list[str]] = {}
+    for line in lines:
+        if line.endswith(":") and not line.startswith(" "):
+            group = groups.setdefault(line[:-1], [])
+        elif groups and re.match(r"  \w", line):
+            group.append(line.split()[0])
+    del groups["Options"]
+    assert groups == {name: list(commands) for name, commands in COMMAND_GROUPS.items()}
+    assert len(groups) == 6
+    assert next(iter(groups.values()))[:2] == ["new", "check"]
+    assert lines.index("Write a space:") <= 10
+
+
+def test_exit_codes_of_help_are_those_of_the_documentation() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text("utf-8")
+    assert re.findall(r"\d+", help_text().splitlines()[-1]) == re.findall(r"^\| (\d+) \|", page, re.MULTILINE)
+
+
+def test_help_is_coloured_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = help_text("search")
+    monkeypatch.setattr("archir.cli.help_format.has_colours", lambda stream: True)
+    result = CliRunner().invoke(main, ["search", "--help"], prog_name="archir", terminal_width=WIDTH - 2, color=True)
+    assert "\x1b[1mOptions:\x1b[0m" in result.output
+    assert "\x1b[36m--resume DIRECTORY\x1b[0m" in result.output
+    assert "\x1b[32marchir search --resume runs/darts\x1b[0m\x1b[2m     " in result.output
+    assert click.unstyle(result.output) == plain
 
 
 def test_check_prints_nodes_and_choices_of_net() -> None:
@@ -133,6 +198,13 @@ def test_check_looks_at_every_net_of_a_file(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["chek"], "there is no command 'chek'; did you mean `check`?"),
+        (["lint"], "there is no command 'lint'; did you mean `check --lint`?"),
+        (["visualise"], "there is no command 'visualise'; did you mean `show`?"),
+        (["net.arch"], "there is no command 'net.arch'; name a command first: `archir check net.arch`"),
+        (["dir/a.toml"], "name a command first: `archir search dir/a.toml`"),
+        (["qqq"], "there is no command 'qqq'\n"),
+        (["check", SPACE, "--lnit"], "No such option '--lnit'. Did you mean '--lint'?"),
+        (["compile", SPACE, "--json"], "--json describes the files that -o writes: it needs -o FILE"),
         (["help"], "there is no command 'help'; write `archir --help`"),
         (["help", "check"], "there is no command 'help'; write `archir check --help`"),
         (["check"], "Missing argument 'FILE[:NET]...'"),
@@ -376,7 +448,12 @@ def test_explain_prints_page_and_list_of_codes() -> None:
 def test_doctor_finds_nothing_wrong_here() -> None:
     found = {finding.what: finding for finding in findings()}
     assert found["backend torch"].value == found["backend onnx"].value == "found"
-    assert run("doctor").exit_code == 0
+    everything, short = run("doctor", "--all").stdout, run("doctor").stdout
+    assert len(short.splitlines()) <= 20
+    assert "local_attention" in everything
+    assert "local_attention" not in short
+    assert f"{found['operations'].value.count(', ') + 1} operations, " in short
+    assert f"torch {found['torch'].value}, numpy {found['numpy'].value}, " in " ".join(short.split())
     assert any(row["what"] == "torch" for row in json.loads(run("doctor", "--json").output))
 
 
@@ -452,15 +529,15 @@ WITHOUT_EFFECT = [
     ("search --resume run -o other", "-o is only for new runs"),
     ("search a.toml --set epochs", "--set takes KEY=VALUE"),
     ("search a.toml --set a..b=1", "--set takes KEY=VALUE"),
-    ("sample space.arch --seed -1", "not in the range"),
-    ("cost space.arch --seed 99999999999999999999999", "not in the range"),
+    ("sample space.arch --seed -1", "-1 is less than 0, the minimum"),
+    ("cost space.arch --seed 99999999999999999999999", "is more than 4611686018427387904, the maximum"),
     ("cost space.arch --arch a.json --where params>=1", "--where only applies to spaces"),
     ("cost space.arch --arch a.json --distribution params", "--arch cannot be combined with --distribution"),
     ("cost space.arch --seed 1 --alternatives params", "--seed cannot be combined with --alternatives"),
     ("cost space.arch -n 2 --alternatives params", "-n cannot be combined with --alternatives"),
     ("cost space.arch -n 2 --by scope", "--by cannot be combined with -n"),
-    ("cost space.arch -n 999999999999999999999", "not in the range"),
-    ("sample space.arch -n 999999999999999999999", "not in the range"),
+    ("cost space.arch -n 999999999999999999999", "is more than 1000000, the maximum"),
+    ("sample space.arch -n 999999999999999999999", "is more than 1000000, the maximum"),
     ("sample space.arch --by naswot --at-least nan", "nan is not a finite number"),
     ("quantize net.onnx -o out --max-loss nan", "nan is not a finite number"),
     ("bench net.onnx --seconds inf", "inf is not a finite number"),
@@ -468,7 +545,7 @@ WITHOUT_EFFECT = [
     ("train net.arch -o out --optimizer AdamW", "did you mean `adamw`?"),
     ("train net.arch -o out --precision float16", "'float16' is not one of 'auto', 'float32', 'bf16'; did you mean"),
     ("bench net.arch --on onnxruntime", "did you mean `onnxruntime-cpu`?"),
-    ("sample space.arch --seed abc", "'abc' is not a valid integer."),
+    ("sample space.arch --seed abc", "'abc' is not an integer"),
 ]
 
 

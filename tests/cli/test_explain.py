@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import archir
 from archir.backends.lowering_sources import lowering_locations
 from archir.cli import main
-from archir.cli.main import _COMMANDS
+from archir.cli.commands import COMMANDS
 from archir.diagnostics.explain import codes
 from archir.ir.op import OPS, Composite
 from archir.language.elaboration.module import Block
@@ -116,7 +116,7 @@ def test_near_names_are_suggested(wrong: str, hint: str) -> None:
 
 
 def test_keywords_named_like_commands_are_explained() -> None:
-    assert "import" in _COMMANDS
+    assert "import" in COMMANDS
     assert "`where` is also a keyword: which combinations" in run("where")
     assert run("import").startswith("`import`: imports blocks and constants")
 

@@ -11,12 +11,12 @@ from click.testing import CliRunner
 
 from archir.api import loading
 from archir.cli import main
-from archir.cli.main import _COMMANDS
+from archir.cli.commands import COMMANDS
 from tests.fuzz.harness import Case, Maker
 from tests.fuzz.options import VALUES
 from tests.fuzz.registry import SPACE, kind, words
 
-QUICK = sorted(set(_COMMANDS) - {"search", "train", "bench", "quantize", "export", "completion"})
+QUICK = sorted(set(COMMANDS) - {"search", "train", "bench", "quantize", "export", "completion"})
 ENDLESS = {"--serve", "--watch", "--port"}
 """Options with which a command runs until it is stopped."""
 

@@ -140,7 +140,7 @@ ADDITIONS = {
                 "import click\n\nfrom archir.cli.output import say\n\n\n"
                 '@click.command("greet")\ndef greet_command():\n    """Greet."""\n    say("hello")\n',
             ),
-            "archir/cli/main.py": ("_COMMANDS = {\n", '    "greet": ("greet", "Greet."),\n'),
+            "archir/cli/commands.py": ('    "Write a space": {\n', '        "greet": ("greet", "Greet."),\n'),
         },
         "from click.testing import CliRunner\nfrom archir.cli import main\n"
         'assert CliRunner().invoke(main, ["greet"]).output == "hello\\n"',

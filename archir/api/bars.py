@@ -17,30 +17,32 @@ UPDATE_INTERVAL = 0.2
 """Minimum seconds between two redraws of a progress bar in a notebook."""
 
 
-def bar(before: str, after: str) -> Any:
+def bar(before: str, after: str, estimates: bool = True) -> Any:
     """Return a progress bar with a text before and after it, or None if the output cannot be redrawn.
 
     The texts are templates as in `rich.progress.Progress`: `{task.fields[loss]}`. The returned object has the methods
-    `add_task`, `update`, `start` and `stop` of `rich.progress.Progress`.
+    `add_task`, `update`, `start` and `stop` of `rich.progress.Progress`. With `estimates`, the time left is shown, as
+    if all steps took equally long.
     """
     if in_notebook():
-        return CellBar(before, after)
+        return CellBar(before, after, estimates)
     if not sys.stderr.isatty():
         return None
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+    left = [TextColumn("left"), TimeRemainingColumn()] if estimates else []
     return Progress(
-        TextColumn(before, markup=False), BarColumn(), TextColumn(after), TimeElapsedColumn(), TextColumn("left"),
-        TimeRemainingColumn(), console=Console(stderr=True, highlight=False),
+        TextColumn(before, markup=False), BarColumn(), TextColumn(after), TimeElapsedColumn(), *left,
+        console=Console(stderr=True, highlight=False),
     )  # fmt: skip
 
 
 class CellBar:
     """Progress bar in the output of a notebook cell: a single display that is replaced a few times a second."""
 
-    def __init__(self, before: str, after: str) -> None:
-        self._before, self._after = before, after
+    def __init__(self, before: str, after: str, estimates: bool = True) -> None:
+        self._before, self._after, self._estimates = before, after, estimates
         self._fields: dict[str, Any] = {}
         self._total = self._done = self._initially_done = 0
         self._begin = self._shown = 0.0
@@ -93,6 +95,6 @@ class CellBar:
 
     def _time(self) -> str:
         took, done = time.monotonic() - self._begin, self._done - self._initially_done
-        if done <= 0 or self._done >= self._total:
+        if done <= 0 or self._done >= self._total or not self._estimates:
             return f"{took:.0f} s"
         return f"{took:.0f} s, about {took * (self._total - self._done) / done:.0f} s left"

@@ -6,6 +6,7 @@ They are bars on terminals and in notebooks, and otherwise one line per epoch on
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ from typing import Any
 from archir.api.bars import bar
 from archir.diagnostics.escaping import escape_unprintable
 from archir.search.fronts import format_metric, select_measures
+from archir.search.trial_progress import TrialProgress
+
+TRIAL_INTERVAL = 5.0
+"""Minimum seconds between two lines about trials."""
 
 
 def _format_measures(values: Mapping[str, float]) -> str:
@@ -25,8 +30,8 @@ def _format_measures(values: Mapping[str, float]) -> str:
     return ", ".join(text if name == "accuracy" and len(texts) == 1 else f"{name} {text}" for name, text in texts)
 
 
-def remaining(seconds: float, epochs: int) -> str:
-    """Format the estimated time for `epochs` more epochs of `seconds` each: `, about 3 min left`.
+def remaining(seconds: float, epochs: float) -> str:
+    """Format the estimated time for `epochs` more epochs (or trials) of `seconds` each: `, about 3 min left`.
 
     The text is empty if no epochs are left.
     """
@@ -89,6 +94,10 @@ class SearchProgress:
         self._task: Any = None
         self._phase, self._epochs, self._steps, self._accuracy = "", 0, 1, "-"
         self._unit = "epoch"
+        self._first_trial: TrialProgress | None = None
+        """State at the start of a phase that tries candidates; None in other phases."""
+        self._last_trial: TrialProgress | None = None
+        self._began = self._printed = 0.0
 
     def __enter__(self) -> SearchProgress:
         return self
@@ -103,7 +112,7 @@ class SearchProgress:
 
     def counts(self, unit: str) -> None:
         """Set what the next phase counts instead of epochs, such as `generation`."""
-        self._unit = unit
+        self._unit, self._first_trial = unit, None
 
     def start(self, phase: str, epochs: int, steps: int, done: int) -> None:
         """Report the start of a phase with `epochs` epochs of `steps` steps.
@@ -115,21 +124,47 @@ class SearchProgress:
             _print_line(f"run: {self._folder}")
             self._folder = None
         self._phase, self._epochs, self._steps, self._accuracy = phase, epochs, steps, "-"
-        self._bar = bar(
-            f"{{task.fields[phase]}} {self._unit} {{task.fields[epoch]}}",
-            "{task.fields[figure]}  {task.fields[accuracy]}",
-        )
-        if self._bar is None:
+        self._began, self._printed = time.monotonic(), -TRIAL_INTERVAL
+        if (state := self._first_trial) is not None:
+            fields = {"trial": _format_trial(state), "report": "-"}
+            self._start_bar("trial {task.fields[trial]}", "{task.fields[report]}", state.total or 1, state.done, fields)
+        else:
+            fields = {"epoch": f"{done // steps + 1}/{epochs}", "figure": "-", "accuracy": "-"}
+            before, after = f"{self._unit} {{task.fields[epoch]}}", "{task.fields[figure]}  {task.fields[accuracy]}"
+            self._start_bar(before, after, epochs * steps, done, fields)
+
+    def _start_bar(self, before: str, after: str, total: int, done: int, fields: Mapping[str, str]) -> None:
+        """Show a bar if the output can be redrawn; a bar of trials leaves the estimate of the time left to the text."""
+        self._bar = bar(f"{{task.fields[phase]}} {before}", after, self._first_trial is None)
+        if self._bar is not None:
+            self._task = self._bar.add_task("", total=total, completed=done, phase=self._phase, **fields)
+            self._bar.start()
+
+    def trial(self, state: TrialProgress) -> None:
+        """Report a finished trial, with the best value so far and the time left at the mean speed of the trials.
+
+        The first call comes before the start of a phase that tries candidates. Without a bar, a line is printed, if the
+        last one is at least TRIAL_INTERVAL seconds old.
+        """
+        self._last_trial = state
+        if self._first_trial is None:
+            self._first_trial = state
             return
-        now = f"{done // steps + 1}/{epochs}"
-        total = epochs * steps
-        fields = {"phase": phase, "epoch": now, "figure": "-", "accuracy": "-"}
-        self._task = self._bar.add_task("", total=total, completed=done, **fields)
-        self._bar.start()
+        now = time.monotonic()
+        seconds, work = now - self._began, state.work_done - self._first_trial.work_done
+        left = remaining(seconds / work, state.work_total - state.work_done) if work > 0 else ""
+        last = "failed" if state.last is None else format_metric(state.objective, state.last, 1)
+        if self._bar is not None:
+            report = f"{_format_best(state)}, last {last}{left}"
+            self._bar.update(self._task, completed=state.done, trial=_format_trial(state), report=report)
+        elif now - self._printed >= TRIAL_INTERVAL:
+            self._printed = now
+            trial = f"trial {_format_trial(state)}: {_format_best(state)}, last {last}"
+            _print_line(f"{self._phase}: {trial}, {seconds:.1f} s{left}")
 
     def step(self, index: int, measured: Mapping[str, float]) -> None:
         """Report the first metric of a step."""
-        if self._bar is not None:
+        if self._bar is not None and self._first_trial is None:
             name, value = next(iter(measured.items()))
             text = f"{value:.0f}" if name == "failed" else f"{value:.3f}"
             self._bar.update(self._task, completed=index + 1, figure=f"{name} {text}")
@@ -137,9 +172,14 @@ class SearchProgress:
     def epoch(self, row: Mapping[str, Any]) -> None:
         """Report the metrics of a finished epoch."""
         number = int(row["epoch"]) + 1
+        if self._last_trial is not None and self._first_trial is not None:
+            if self._bar is None and (number == self._epochs or "finished" in row):
+                reason = f" ({row['finished']})" if "finished" in row else ""
+                trials = f"{self._last_trial.done:,} trials{reason}: {_format_best(self._last_trial)}"
+                _print_line(f"{self._phase}: {trials}, {time.monotonic() - self._began:.1f} s")
+            return
         measured = ""
-        unnamed = "score" if "trials" in row else "held out"  # candidates are scored by proxies or plugins
-        for prefix, words in (("validation_", "validation"), ("", unnamed)):
+        for prefix, words in (("validation_", "validation"), ("", "held out")):
             if text := _format_measures(select_measures(row, prefix)):
                 measured = self._accuracy = f"{words} {text}"
         if self._bar is not None:
@@ -151,6 +191,17 @@ class SearchProgress:
         seconds = float(row["seconds"])
         parts.append(f"{seconds:.1f} s{remaining(seconds, self._epochs - number)}")
         _print_line(f"{self._phase}: {self._unit} {number}/{self._epochs}: {', '.join(parts)}")
+
+
+def _format_best(state: TrialProgress) -> str:
+    """Format the best value of the objective so far, and the number of failed trials."""
+    best = "none" if state.best is None else format_metric(state.objective, state.best, 1)
+    return f"best {state.objective} {best}{f', {state.failed:,} failed' if state.failed else ''}"
+
+
+def _format_trial(state: TrialProgress) -> str:
+    """Format the number of finished trials and the maximum number: `17/100`."""
+    return f"{state.done:,}/{state.total:,}" if state.total else f"{state.done:,}"
 
 
 def _print_line(text: str) -> None:

@@ -44,7 +44,7 @@ class OutputFile(PathParam):
 class Number(click.types.FloatParamType):
     """Parameter type: finite number of at least `minimum` and at most `maximum`; None is no bound.
 
-    Other than click's types of ranges, help texts do not show the bounds, and NaN is never accepted.
+    Unlike click's ranges, help texts do not show the bounds, and NaN is never accepted.
     """
 
     name = "number"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from archir.api.progress import remaining
 from archir.cli.options import SOURCES, force_option, json_option, parse_overrides, refuse
 from archir.cli.output import count_noun, emit, repeat_command, resumable, say, table
 from archir.cli.param_types import OutputFile, PathParam
@@ -26,16 +27,21 @@ MESSAGE_INTERVAL = 5.0
 
 
 class _ProgressPrinter:
-    """Callback that prints the number of finished searches or runs, at most once every `MESSAGE_INTERVAL` seconds."""
+    """Callback that prints the number of finished searches or runs and the time left, at most once every
+    `MESSAGE_INTERVAL` seconds."""
 
     def __init__(self, noun: str) -> None:
         self._noun, self._last = noun, 0.0
+        self._first: tuple[float, int] | None = None
+        """Time of the first call, and how many were finished then."""
 
     def __call__(self, done: int, total: int) -> None:
         now = time.monotonic()
+        began, before = self._first = self._first or (now, done)
         if done == total or now - self._last >= MESSAGE_INTERVAL:
             self._last = now
-            say(f"{done:,} of {total:,} {self._noun}", err=True)
+            left = remaining((now - began) / (done - before), total - done) if done > before else ""
+            say(f"{done:,} of {total:,} {self._noun}{left}", err=True)
 
 
 _TABLE_OPTIONS = ("trials",)

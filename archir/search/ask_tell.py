@@ -52,6 +52,11 @@ class Search(ABC):
     def batches(self) -> int:
         """Maximum number of batches of the search."""
 
+    @property
+    def plan(self) -> list[tuple[int, float]]:
+        """Maximum numbers of trials of the whole search, each with its training budget; [] if unknown."""
+        return [] if self.max_trials is None else [(self.max_trials, 1.0)]
+
     def learn(self, scored: Sequence[ScoredCandidate]) -> None:
         """Record the successfully scored candidates of a batch, in id order.
 

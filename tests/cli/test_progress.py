@@ -9,6 +9,8 @@ import pytest
 
 from archir.api.progress import SearchProgress, TrainingProgress
 from archir.cli.progress import track_progress
+from archir.cli.study import _ProgressPrinter
+from archir.search.trial_progress import TrialProgress
 
 
 @pytest.fixture
@@ -79,16 +81,81 @@ def test_search_prints_folder_once_and_one_line_per_epoch(capsys: pytest.Capture
         progress.start("second", 1, 5, 0)
         progress.epoch({"epoch": 0, "accuracy": 0.75, "validation_accuracy": 0.25, "seconds": 3})
         progress.epoch({"epoch": 1, "seconds": 3})
-        progress.counts("generation")
-        progress.start("third", 3, 5, 0)
-        progress.epoch({"epoch": 2, "trials": 4, "naswot": 70.25, "seconds": 3})
     assert capsys.readouterr().err.splitlines() == [
         "run: runs/one",
         "first: epoch 1/2: loss 0.500, validation 25.0%, 2.0 s, about 2 s left",
         "second: epoch 1/1: held out 75.0%, 3.0 s",
         "second: epoch 2/1: 3.0 s",
-        "third: generation 3/3: score naswot 70.25, 3.0 s",
     ]
+
+
+def trials(done: int, last: float | None = None, best: float | None = None, failed: int = 0) -> TrialProgress:
+    return TrialProgress(done, 40, failed, done / 4, 10.0, "accuracy", last, best)
+
+
+def test_trials_are_lines_with_best_so_far_and_time_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work left is more than the trials left, as in successive halving; two lines are five seconds apart."""
+    now = [100.0]
+    monkeypatch.setattr("archir.api.progress.time.monotonic", lambda: now[0])
+    with SearchProgress() as progress:
+        progress.counts("generation")
+        progress.trial(trials(4))
+        progress.start("evolve", 3, 1, 0)
+        for seconds, state in (
+            (20, trials(5, 0.5, 0.5)), (22, trials(6, 0.25, 0.5)), (25, trials(7, None, 0.5, failed=1)),
+            (60, trials(8, 0.75, 0.75, failed=1)),
+        ):  # fmt: skip
+            now[0] = 100.0 + seconds
+            progress.trial(state)
+        progress.step(0, {"failed": 1.0})
+        progress.epoch({"epoch": 1, "trials": 4, "accuracy": 0.75, "seconds": 3})
+        progress.epoch(
+            {"epoch": 2, "trials": 4, "accuracy": 0.75, "seconds": 3, "finished": "all candidates were tried"}
+        )
+        progress.counts("epoch")
+        progress.start("last", 1, 5, 0)
+        progress.epoch({"epoch": 0, "accuracy": 0.75, "seconds": 3})
+    assert capsys.readouterr().err.splitlines() == [
+        "evolve: trial 5/40: best accuracy 50.0%, last 50.0%, 20.0 s, about 12 min left",
+        "evolve: trial 7/40: best accuracy 50.0%, 1 failed, last failed, 25.0 s, about 4.6 min left",
+        "evolve: trial 8/40: best accuracy 75.0%, 1 failed, last 75.0%, 60.0 s, about 8.0 min left",
+        "evolve: 8 trials (all candidates were tried): best accuracy 75.0%, 1 failed, 60.0 s",
+        "last: epoch 1/1: held out 75.0%, 3.0 s",
+    ]
+
+
+def test_studies_print_time_left(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("archir.cli.study.time.monotonic", lambda: now[0])
+    progress = _ProgressPrinter("searches")
+    for seconds, done in ((0, 3), (20, 4), (22, 5), (40, 6), (120, 10)):
+        now[0] = 100.0 + seconds
+        progress(done, 10)
+    assert capsys.readouterr().err.splitlines() == [
+        "3 of 10 searches", "4 of 10 searches, about 2.0 min left", "6 of 10 searches, about 53 s left",
+        "10 of 10 searches",
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("terminal")
+def test_trials_are_a_bar_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("archir.api.progress.time.monotonic", lambda: now[0])
+    with SearchProgress() as progress:
+        progress.counts("generation")
+        progress.trial(trials(4))
+        progress.start("evolve", 3, 1, 0)
+        task = progress._bar.tasks[0]
+        assert (task.completed, task.total, task.fields["trial"]) == (4, 40, "4/40")
+        now[0] = 120.0
+        progress.trial(trials(5, 0.5, 0.5))
+        progress.step(0, {"failed": 0.0})
+        progress.epoch({"epoch": 1, "accuracy": 0.5, "seconds": 3})
+        assert (task.completed, task.fields["trial"]) == (5, "5/40")
+        assert task.fields["report"] == "best accuracy 50.0%, last 50.0%, about 12 min left"
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.usefixtures("terminal")

@@ -116,6 +116,17 @@ def keeps_the_laws(name: str, space: Space, seed: int, failing: float) -> None:
 
 
 @pytest.mark.parametrize("name", OPTIONS)
+def test_plan_is_number_and_work_of_all_trials(name: str) -> None:
+    search = create(name, PLAIN, OPTIONS[name], 3)
+    candidates = asked(run(search))
+    trials, work = sum(count for count, _ in search.plan), sum(count * budget for count, budget in search.plan)
+    if name == "exhaustive":  # equivalent architectures are scored once
+        assert trials == work == PLAIN.satisfying >= len(candidates)
+    else:
+        assert (trials, work) == (len(candidates), pytest.approx(sum(one.budget for one in candidates)))
+
+
+@pytest.mark.parametrize("name", OPTIONS)
 @settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 2**63), order=st.randoms(use_true_random=False))
 def test_equal_seed_and_scores_give_equal_candidates(name: str, seed: int, order: random.Random) -> None:

@@ -171,6 +171,13 @@ class Evolution(Search):
         return crossover_codes(self.space, self._parent(), self._parent(), self.rng)
 
     @property
+    def plan(self) -> list[tuple[int, float]]:
+        """Maximum number of trials of all generations."""
+        options = self.options
+        generations = options.population + (self.batches - 1) * (options.mutations + options.crossovers)
+        return [(generations if self.max_trials is None else min(generations, self.max_trials), 1.0)]
+
+    @property
     def batches(self) -> int:
         """Maximum number of generations."""
         options = self.options

@@ -45,6 +45,11 @@ class Exhaustive(Search):
         return self.proposals.take(self._architectures, self.batch)
 
     @property
+    def plan(self) -> list[tuple[int, float]]:
+        """Number of architectures of the space, without equivalent ones being left out."""
+        return [(self.space.satisfying, 1.0)]
+
+    @property
     def batches(self) -> int:
         """Maximum number of batches needed for all architectures."""
         return ceil(self.space.satisfying / self.batch)

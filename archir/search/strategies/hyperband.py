@@ -74,6 +74,16 @@ class Halving(Search):
         self._rung = sorted(scored, key=lambda entry: entry.values)
 
     @property
+    def plan(self) -> list[tuple[int, float]]:
+        """Numbers of trials of all rungs, each with its budget."""
+        eta = self.options.eta
+        return [
+            (count // eta**rung, budget(eta, rungs, rung))
+            for rungs, count in self._bracket_sizes()
+            for rung in range(rungs)
+        ]
+
+    @property
     def batches(self) -> int:
         """Total number of rungs in all brackets."""
         rungs = self.options.rungs
@@ -84,12 +94,17 @@ class Halving(Search):
         the full one."""
         return self.proposals.sample(count, fraction)
 
-    def _brackets(self) -> Iterator[list[Candidate]]:
-        """Yield the rungs of all brackets; each later rung is computed from the scores of the rung before it."""
+    def _bracket_sizes(self) -> Iterator[tuple[int, int]]:
+        """Yield for each bracket its number of rungs and of candidates in the first of them."""
         options = self.options
         for rungs in range(options.rungs, 0, -1) if options.brackets else [options.rungs]:
             factor = options.rungs / (rungs * options.eta ** (options.rungs - rungs))
-            count = ceil(options.population * factor)
+            yield rungs, ceil(options.population * factor)
+
+    def _brackets(self) -> Iterator[list[Candidate]]:
+        """Yield the rungs of all brackets; each later rung is computed from the scores of the rung before it."""
+        options = self.options
+        for rungs, count in self._bracket_sizes():
             yield self.initial_candidates(count, budget(options.eta, rungs, 0))
             for rung in range(1, rungs):
                 kept = self._rung[: count // options.eta**rung]
@@ -140,6 +155,11 @@ class Hyperband(Halving):
         """Yield the rungs of all brackets, `rounds` times."""
         for _ in range(self.rounds):
             yield from super()._brackets()
+
+    @property
+    def plan(self) -> list[tuple[int, float]]:
+        """Numbers of trials of all rungs, each with its budget."""
+        return super().plan * self.rounds
 
     @property
     def batches(self) -> int:

@@ -72,6 +72,12 @@ class Nsga2(Search):
         self.population = fittest([*self.population, *scored], self.options.population)
 
     @property
+    def plan(self) -> list[tuple[int, float]]:
+        """Maximum number of trials of all generations."""
+        generations = self.batches * self.options.population
+        return [(generations if self.max_trials is None else min(generations, self.max_trials), 1.0)]
+
+    @property
     def batches(self) -> int:
         """Maximum number of generations."""
         trials = inf if self.max_trials is None else ceil(self.max_trials / self.options.population)

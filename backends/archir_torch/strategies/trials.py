@@ -27,6 +27,7 @@ from archir.search.executors import Outcome as Found
 from archir.search.fronts import rows
 from archir.search.registry import STRATEGIES, StrategyKind
 from archir.search.signals import interruptions
+from archir.search.trial_progress import TrialCallback, TrialProgress
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 from archir.utils.seeds import derive_seed
@@ -87,6 +88,9 @@ class TrialStrategy:
         self._workers: Executor | None = None
         self._scoring_work = self._create_scoring()
         self._exhausted = False
+        self._callback: TrialCallback | None = None
+        self._best_key: tuple[float, ...] = ()
+        """Negated budget and objective values of the best candidate so far; smaller is better."""
 
     def restrict(self, architecture: Architecture) -> Architecture:
         """Convert an architecture of the full space to the space of open choices."""
@@ -126,6 +130,9 @@ class TrialStrategy:
         while self.batches <= index:
             batch = self.search.ask()
             scores_by_candidate = self._score_batch(batch)
+            if self._callback is not None:
+                for candidate in batch:  # also those that were scored before an interruption
+                    self._note_scores(candidate, scores_by_candidate[candidate.id])
             self.search.tell([(candidate, scores_by_candidate[candidate.id]) for candidate in batch])
             self.scores_by_id |= scores_by_candidate
             self.batches += 1
@@ -212,11 +219,53 @@ class TrialStrategy:
                     tried.append(_trial(candidates[result.key], architectures[result.key], result))
                     if is_first:
                         self.job.trials.put(tried[-1])
+                        self._report_trial(candidates[result.key])
                     if interrupted():
                         return True
             except Interrupted:  # while a candidate was being scored
                 return True
         return False
+
+    # reports of progress
+
+    def report_trials(self, callback: TrialCallback) -> None:
+        """Call `callback` now, and from now on after each trial that this process scores or collects."""
+        self._callback = callback
+        for entry in self.search.scored_at_max_budget():
+            self._note_best(entry.candidate, entry.values)
+        callback(self._progress())
+
+    def _report_trial(self, candidate: Candidate) -> None:
+        if self._callback is not None:
+            values = self._note_scores(candidate, self._scores_of(candidate))
+            self._callback(self._progress(None if values is None else self._unsigned(values[0])))
+
+    def _note_scores(self, candidate: Candidate, scores: Scores | None) -> tuple[float, ...] | None:
+        """Return a candidate's objective values (smaller is better), and note them if they are the best so far."""
+        if scores is None:
+            return None
+        objectives = self.search.objectives
+        values = objectives.values(objectives.complete(candidate.architecture, scores))
+        if values is not None:
+            self._note_best(candidate, values)
+        return values
+
+    def _note_best(self, candidate: Candidate, values: tuple[float, ...]) -> None:
+        key = (-candidate.budget, *values)
+        self._best_key = min(self._best_key or key, key)
+
+    def _unsigned(self, value: float) -> float:
+        return -value if self.search.objectives.each[0].maximize else value
+
+    def _progress(self, last: float | None = None) -> TrialProgress:
+        trials, plan = self.job.trials.by_id.values(), self.search.plan
+        return TrialProgress(
+            done=len(trials), total=sum(count for count, _ in plan),
+            failed=sum(trial.status != "done" for trial in trials),
+            work_done=sum(trial.budget for trial in trials), work_total=sum(count * budget for count, budget in plan),
+            objective=self.search.objectives.each[0].name, last=last,
+            best=self._unsigned(self._best_key[1]) if self._best_key else None,
+        )  # fmt: skip
 
     # after an epoch
 

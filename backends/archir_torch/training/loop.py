@@ -33,7 +33,7 @@ class Trainable(Protocol):
     A step depends on its index, the object's state and torch's global generators. Within a step, the global
     generators differ between processes: random numbers that must be equal in all processes must come from elsewhere.
     Optional attributes: `steady` is True if all steps run operations on the same shapes; `unit` is what an epoch is
-    called, such as "generation".
+    called, such as "generation"; `report_trials` receives a callback that is called after each trial of a step.
     """
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
@@ -72,7 +72,9 @@ class Checkpointer(Protocol):
 class Callback(Protocol):
     """Protocol of observers of training.
 
-    An optional method `counts` is called before a phase begins, with the word for an epoch, such as "generation".
+    An optional method `counts` is called before a phase begins, with the word for an epoch, such as "generation"; an
+    optional method `trial` is called with a `TrialProgress` before a phase that tries candidates begins, and after each
+    trial.
     """
 
     def start(self, phase: str, epochs: int, steps: int, steps_done: int) -> None:
@@ -191,6 +193,9 @@ class _Loop:
         self._restore()
         if (counts := getattr(self.callback, "counts", None)) is not None:
             counts(getattr(self.trainable, "unit", "epoch"))
+        report_trials = getattr(self.trainable, "report_trials", None)
+        if report_trials is not None and hasattr(self.callback, "trial"):
+            report_trials(self.callback.trial)
         self.callback.start(self.phase, self.epochs, self.steps, self.index)
         devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
         with torch.random.fork_rng(devices), interruptions() as interrupted, _cudnn_benchmark(self.trainable):

@@ -19,10 +19,12 @@ from archir.diagnostics.errors import ArchError, Interrupted
 from archir.recipes.spaces import load_space
 from archir.runs import Run
 from archir.runs.folder import JOURNAL
+from archir.search.trial_progress import TrialProgress
 from archir.spaces.space import Space
 from archir_torch.search.job import Job, create_strategy
 from archir_torch.search.task import Task
 from archir_torch.strategies.trials import TrialStrategy
+from archir_torch.training.loop import NullCallback
 from archir_torch.training.loop import run as through
 from tests.soak import with_soak
 from tests.torch_backend.search.trials.test_scoring import scored_by
@@ -86,6 +88,42 @@ def test_interrupt_abandons_candidate_in_training(monkeypatch: pytest.MonkeyPatc
         through(phase, epochs=phase.epochs, steps=phase.steps, phase="search")
     assert losses < 24
     assert [trial.status for trial in one.trials.by_id.values()] == ["done"] * 2
+
+
+class Watching(NullCallback):
+    """Observer that records the state after each trial, and stops the search after `stop` trials."""
+
+    def __init__(self, stop: int = -1) -> None:
+        self.states: list[TrialProgress] = []
+        self.stop = stop
+
+    def trial(self, state: TrialProgress) -> None:
+        self.states.append(state)
+        if state.done == self.stop:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_every_trial_is_reported_with_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = job("random", {"scorer": {"kind": "proxies"}, "trials": 8, "batch": 4, "objectives": ["naswot:max"]})
+    whole, first, rest = Watching(), Watching(6), Watching()
+    phase = create_strategy(one)
+    with phase:
+        through(phase, epochs=phase.epochs, steps=phase.steps, callback=whole)
+    assert [state.done for state in whole.states] == list(range(9))
+    assert {(state.total, state.work_total, state.objective) for state in whole.states} == {(8, 8.0, "naswot")}
+    lasts = [state.last for state in whole.states]
+    assert lasts[0] is None
+    assert [state.best for state in whole.states][1:] == [max(lasts[1 : i + 1]) for i in range(1, 9)]
+
+    again = job("random", {"scorer": {"kind": "proxies"}, "trials": 8, "batch": 4, "objectives": ["naswot:max"]})
+    phase = create_strategy(again)
+    with phase, pytest.raises(Interrupted):
+        through(phase, epochs=phase.epochs, steps=phase.steps, callback=first)
+    phase = create_strategy(again)
+    with phase:
+        through(phase, epochs=phase.epochs, steps=phase.steps, callback=rest)
+    assert [state.done for state in rest.states] == [6, 7, 8]
+    assert rest.states[-1] == whole.states[-1]
 
 
 class Stopping:

@@ -18,9 +18,12 @@ from pygls.lsp.client import LanguageClient
 from pygls.workspace import Workspace
 
 import archir
+from archir.language.formatter import canonical
 from archir.spaces.architecture import read_architecture
 from archir.tools.lsp.checking import Checker
 from archir.tools.lsp.features import make_server
+from archir.tools.lsp.formatting import formatting_edits
+from archir.tools.lsp.renaming import apply_edits
 from tests.conftest import EXAMPLES
 from tests.soak import with_soak
 
@@ -71,11 +74,11 @@ class Client(LanguageClient):
 
 
 @asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[Client]:
+async def serving(folder: Path, capabilities: lsp.ClientCapabilities | None = None) -> AsyncIterator[Client]:
     client = Client()
     await client.start_io(sys.executable, "-m", "archir", "lsp")
     try:
-        params = lsp.InitializeParams(capabilities=lsp.ClientCapabilities(), root_uri=folder.as_uri())
+        params = lsp.InitializeParams(capabilities=capabilities or lsp.ClientCapabilities(), root_uri=folder.as_uri())
         await client.initialize_async(params)
         client.initialized(lsp.InitializedParams())
         yield client
@@ -158,6 +161,162 @@ def test_inlay_hints_and_hover_show_shapes_and_counts() -> None:
             assert said is not None
             assert "nor_conv_3x3" in str(said.contents)
             assert "made in 15,625 of 15,625 architectures" in str(said.contents)
+
+    run(test)
+
+
+LENSES_AND_SNIPPETS = lsp.ClientCapabilities(
+    text_document=lsp.TextDocumentClientCapabilities(
+        code_lens=lsp.CodeLensClientCapabilities(),
+        completion=lsp.CompletionClientCapabilities(
+            completion_item=lsp.ClientCompletionItemOptions(snippet_support=True)
+        ),
+    )
+)
+
+
+def test_code_lenses_show_counts_and_costs_in_place_of_hints() -> None:
+    """An editor without code lenses sees the same as hints (the test above)."""
+
+    async def test() -> None:
+        async with serving(EXAMPLES, LENSES_AND_SNIPPETS) as client:
+            path = EXAMPLES / "nas_bench_201" / "nas_bench_201.arch"
+            text = path.read_text("utf-8")
+            document = client.open(path.as_uri(), text)
+            lenses = await client.text_document_code_lens_async(lsp.CodeLensParams(document))
+            titles = {text.splitlines()[one.range.start.line].split("(")[0]: one.command for one in lenses or []}
+            (net,) = [command.title for line, command in titles.items() if command and line.startswith("net ")]
+            assert net.startswith("15,625 architectures, 73.3 K to 1.53 M parameters, ")
+            assert [command.title for line, command in titles.items() if command and line == "block edge"] == [
+                "0 to 2.34 K parameters, 0 to 2.36 M MACs"
+            ]
+            whole = lsp.Range(start=lsp.Position(0, 0), end=position(text, len(text)))
+            hints = await client.text_document_inlay_hint_async(lsp.InlayHintParams(document, whole))
+            labels = [str(one.label) for one in hints or []]
+            assert "f32[10]" in labels
+            assert not any("parameters" in label for label in labels)
+
+    run(test)
+
+
+PROGRAM = """import std.cells
+import "parts/own.arch" as parts
+import "parts/gone.arch"
+
+block layer(x, width) {
+    return x |> conv(width)   |> relu
+}
+
+net tiny(width = 8) {
+    input image: f32[3, 8, 8]
+    x = image |> layer(width) |> parts.stem
+    x = x |> layer(width)
+    output   y = x |> conv( 4 )
+}
+"""
+
+
+def test_names_are_highlighted_linked_found_and_renamed_only_where_they_can_be(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "own.arch").write_text("# net hidden\n\nown block stem(x) {\n    return x |> relu\n}\n")
+    (tmp_path / "net.arch").write_text(PROGRAM)
+
+    async def test() -> None:
+        async with serving(tmp_path) as client:
+            uri = (tmp_path / "net.arch").as_uri()
+            document = client.open(uri, PROGRAM.replace("net tiny", "net tinier"))
+            at = lsp.Position(10, 19)
+            found = await client.text_document_document_highlight_async(lsp.DocumentHighlightParams(document, at))
+            kinds = lsp.DocumentHighlightKind
+            assert [(one.range.start.line, one.range.start.character, one.kind) for one in found or []] == [
+                (4, 6, kinds.Write), (10, 17, kinds.Read), (11, 13, kinds.Read),
+            ]  # fmt: skip
+            assert [one.range.end.character for one in found or []] == [11, 22, 18]
+            links = await client.text_document_document_link_async(lsp.DocumentLinkParams(document))
+            places = [(one.range.start.line, one.range.start.character, one.range.end.character) for one in links or []]
+            assert places == [(0, 7, 16), (1, 8, 22)]
+            targets = [str(one.target).rsplit("/", 2)[1:] for one in links or []]
+            assert targets == [["std", "cells.arch"], ["parts", "own.arch"]]
+            for query, names in {
+                "tm": ["stem"], "TINI": ["tinier"], "": ["layer", "tinier", "stem"], "hidden": [], "y(": [],
+            }.items():  # fmt: skip
+                symbols = await client.workspace_symbol_async(lsp.WorkspaceSymbolParams(query))
+                assert [one.name for one in symbols or []] == names
+            (stem,) = await client.workspace_symbol_async(lsp.WorkspaceSymbolParams("stem")) or []
+            assert stem.container_name == "parts/own.arch"
+            assert isinstance(stem.location, lsp.Location)
+            assert (stem.location.range.start, stem.location.range.end) == (lsp.Position(2, 10), lsp.Position(2, 14))
+            named = await client.text_document_prepare_rename_async(lsp.PrepareRenameParams(document, at))
+            assert isinstance(named, lsp.PrepareRenamePlaceholder)
+            assert (named.placeholder, named.range.start) == ("layer", lsp.Position(10, 17))
+            relu = lsp.Position(5, 32)
+            assert await client.text_document_prepare_rename_async(lsp.PrepareRenameParams(document, relu)) is None
+
+    run(test)
+
+
+def test_range_formatting_edits_lines_of_range_only(tmp_path: Path) -> None:
+    (tmp_path / "net.arch").write_text(PROGRAM)
+
+    async def test() -> None:
+        async with serving(tmp_path) as client:
+            document = client.open((tmp_path / "net.arch").as_uri(), PROGRAM)
+            options = lsp.FormattingOptions(tab_size=4, insert_spaces=True)
+            for begin, end, lines in (((5, 0), (5, 3), [5]), ((0, 0), (5, 0), []), ((6, 0), (13, 0), [12])):
+                span = lsp.Range(lsp.Position(*begin), lsp.Position(*end))
+                edits = await client.text_document_range_formatting_async(
+                    lsp.DocumentRangeFormattingParams(document, span, options)
+                )
+                assert [one.range.start.line for one in edits or []] == lines
+            whole = await client.text_document_formatting_async(lsp.DocumentFormattingParams(document, options))
+            assert [one.new_text for one in whole or []] == [
+                "    return x |> conv(width) |> relu\n", "    output y = x |> conv(4)\n",
+            ]  # fmt: skip
+
+    run(test)
+
+
+@pytest.mark.parametrize("name", ["trionet/trionet.arch", "darts/darts.arch"])
+def test_edits_of_formatting_give_the_formatted_text(name: str) -> None:
+    """Applied all at once, and range by range from the last one to the first."""
+    chance = random.Random(name)
+    text = (EXAMPLES / name).read_text("utf-8")
+    text = "".join(char * 2 if char == " " and chance.random() < 0.05 else char for char in text)
+    text = "\n".join(line + "\n" * (chance.random() < 0.05) for line in text.split("\n"))
+    lines, right = text.count("\n"), canonical(text)
+    assert right != text
+    assert apply_edits(text, formatting_edits(text, name, 0, lines)) == right
+    for line in reversed(range(lines)):
+        text = apply_edits(text, formatting_edits(text, name, line, line))
+    assert text == right
+
+
+def test_completion_is_ranked_and_offers_calls_after_pipes(tmp_path: Path) -> None:
+    text = PROGRAM.replace("output   y = x |> conv( 4 )", "output y = x |> \n    z = x")
+    (tmp_path / "net.arch").write_text(text)
+
+    async def test() -> None:
+        async with serving(tmp_path, LENSES_AND_SNIPPETS) as client:
+            document = client.open((tmp_path / "net.arch").as_uri(), text)
+            after_pipe = position(text, text.index("|> \n") + 3)
+            items = await client.text_document_completion_async(lsp.CompletionParams(document, after_pipe))
+            assert isinstance(items, list)
+            by_label = {one.label: one for one in items}
+            assert by_label["layer"].insert_text == "layer(${1:width})"
+            assert by_label["layer"].insert_text_format is lsp.InsertTextFormat.Snippet
+            assert by_label["relu"].insert_text is None
+            order = sorted(by_label, key=lambda label: str(by_label[label].sort_text))
+            assert order == [one.label for one in items]
+            wanted = ["choose", "layer", "conv", "linear", "abs", "width"]
+            assert [label for label in order if label in wanted] == wanted
+            assert not {"output", "image", "and", "range", "len"} & by_label.keys()
+            plain = await client.text_document_completion_async(
+                lsp.CompletionParams(document, position(text, text.index("z = x") + 4))
+            )
+            assert isinstance(plain, list)
+            labels = [one.label for one in plain]
+            assert {"image", "not", "width"} <= set(labels)
+            assert [one for one in plain if one.insert_text] == []
 
     run(test)
 

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from archir import __version__
 from archir.tools.lsp.checking import Checker
@@ -27,11 +28,20 @@ def named(value: Any) -> list[str]:
 
 
 def test_manifest_names_existing_files() -> None:
-    files = named(MANIFEST)
-    assert len(files) == 4
+    files = [file for file in named(MANIFEST) if file != MANIFEST["main"]]  # which bundle.mjs writes
+    assert len(files) == 3
     assert [file for file in files if not (EXTENSION / file).is_file()] == []
+    bundler = (EXTENSION / "bundle.mjs").read_text("utf-8")
+    assert f'outfile: "{MANIFEST["main"].removeprefix("./")}"' in bundler
     assert MANIFEST["version"] == __version__
     assert (EXTENSION / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+def test_manifest_has_a_repository_and_an_icon_of_at_least_128_pixels() -> None:
+    assert MANIFEST["repository"]["directory"] == EXTENSION.relative_to(ROOT).as_posix()
+    with Image.open(EXTENSION / MANIFEST["icon"]) as icon:
+        assert (icon.format, icon.width) == ("PNG", icon.height)
+        assert icon.width >= 128
 
 
 def expanded(snippet: dict[str, Any]) -> str:

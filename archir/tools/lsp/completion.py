@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, fields
 
 from archir.ir.op import OPS
@@ -25,6 +26,12 @@ _WORD = re.compile(r"[A-Za-z_]\w*$")
 """Pattern of the partial word before the cursor."""
 
 
+_PIPE_KEYWORDS = ("choose", "match")
+"""Keywords that can begin what follows `|>`."""
+_COMMON = ("conv", "linear", "relu", "batch_norm", "layer_norm", "gelu", "global_avg_pool", "max_pool", "avg_pool")
+"""Operations that most programs use, most frequent first."""
+
+
 @dataclass(frozen=True)
 class CompletionItem:
     """Completion item: the text to insert (`label`), its kind, a detail (such as a signature), and documentation."""
@@ -33,10 +40,16 @@ class CompletionItem:
     kind: str
     detail: str = ""
     text: str = ""
+    snippet: str = ""
+    """Call with placeholders for the arguments without a default, in LSP's syntax of snippets; "" if there is none."""
 
 
 def completions(view: View, offset: int) -> list[CompletionItem]:
-    """Return the completion items at an offset. The editor filters them by the characters that are already typed."""
+    """Return the completion items at an offset, the most likely first.
+
+    The editor filters them by the characters that are already typed. After `|>`, only names are offered that can be
+    called or can hold something to call.
+    """
     line = view.text[view.text.rfind("\n", 0, offset) + 1 : offset]
     if "#" in re.sub(r'"[^"]*"', "", line):
         return []
@@ -59,6 +72,9 @@ def completions(view: View, offset: int) -> list[CompletionItem]:
             return items
     if re.search(r"\brequire\b", before):
         items += [CompletionItem(cost, "cost", "what an architecture costs") for cost in COSTS]
+    if before.rstrip().endswith("|>"):
+        words = [CompletionItem(word, "keyword") for word in _PIPE_KEYWORDS]
+        return _distinct([*words, *_callables(view, True), *_locals(view, offset, ("parameter", "variable"))])
     return _distinct([*items, *_names(view, offset)])
 
 
@@ -102,25 +118,55 @@ def _names(view: View, offset: int) -> Iterator[CompletionItem]:
 
     These are locals, choices, module-level names, operations, functions and keywords.
     """
+    yield from _locals(view, offset, None)
+    module = view.module
+    for name in (*module.names, *module.imported):
+        if not isinstance(module.lookup(name), Block | Library):
+            yield CompletionItem(name, "const")
+    yield from _callables(view, False)
+    yield from (CompletionItem(name, "function") for name in (*static.FUNCTIONS, *static.FOLDS) if name not in OPS)
+    yield from (CompletionItem(word, "keyword") for word in sorted(KEYWORDS - {*_ITEMS, *_STATEMENTS}))
+
+
+def _locals(view: View, offset: int, kinds: Collection[str] | None) -> Iterator[CompletionItem]:
+    """Yield the local names and choices of the definition around an offset, those of all kinds if `kinds` is None."""
     definition = view.definition_at(offset)
     owner = definition.name.text if definition is not None else _owner_name(view.text, offset)
     for occurrence in view.occurrences:
-        if occurrence.target[2] == "local" and occurrence.target[1] == owner and occurrence.is_definition:
+        is_local = occurrence.target[2] == "local" and occurrence.is_definition
+        if occurrence.target[1] != owner or not (is_local or occurrence.kind == "choice"):
+            continue
+        if kinds is None or occurrence.kind in kinds:
             yield CompletionItem(occurrence.name, occurrence.kind)
-        elif occurrence.kind == "choice" and occurrence.target[1] == owner:
-            yield CompletionItem(occurrence.name, "choice")
+
+
+def _callables(view: View, piped: bool) -> Iterator[CompletionItem]:
+    """Yield the blocks of the file, libraries, and operations: those that the file uses most, then common ones.
+
+    If `piped`, a value is passed as the first argument.
+    """
     module = view.module
     for name in (*module.names, *module.imported):
         value = module.lookup(name)
-        signature = signatures.block_signature(value) if isinstance(value, Block) else None
-        kind = "block" if signature else "alias" if isinstance(value, Library) else "const"
-        yield CompletionItem(name, kind, signature.label if signature else "", signature.text if signature else "")
-    for name, op in OPS.items():
-        if not op.internal:
-            signature = signatures.operation_signature(op)
-            yield CompletionItem(name, "operation", signature.label, signature.text)
-    yield from (CompletionItem(name, "function") for name in (*static.FUNCTIONS, *static.FOLDS) if name not in OPS)
-    yield from (CompletionItem(word, "keyword") for word in sorted(KEYWORDS - {*_ITEMS, *_STATEMENTS}))
+        if isinstance(value, Block):
+            signature = signatures.block_signature(value)
+            yield CompletionItem(name, "block", signature.label, signature.text, _call(name, signature, piped))
+        elif isinstance(value, Library):
+            yield CompletionItem(name, "alias")
+    uses = Counter(occurrence.name for occurrence in view.occurrences if occurrence.kind == "operation")
+    common = {name: rank for rank, name in enumerate(_COMMON)}
+    names = [name for name, op in OPS.items() if not op.internal]
+    for name in sorted(names, key=lambda name: (-uses[name], common.get(name, len(common)), name)):
+        signature = signatures.operation_signature(OPS[name])
+        yield CompletionItem(name, "operation", signature.label, signature.text, _call(name, signature, piped))
+
+
+def _call(name: str, signature: signatures.Signature, piped: bool) -> str:
+    """Return the snippet of a piped call; "" if it needs no arguments, or if `name` may be meant without a call."""
+    required = [parameter for parameter in signature.parameters if "=" not in parameter][1:]
+    if not piped or not required or any(parameter.endswith("...") for parameter in required):
+        return ""
+    return f"{name}({', '.join(f'${{{i}:{parameter}}}' for i, parameter in enumerate(required, 1))})"
 
 
 def _owner_name(text: str, offset: int) -> str:

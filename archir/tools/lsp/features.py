@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterable
 from functools import partial as bind
 from pathlib import Path
@@ -10,17 +11,19 @@ from typing import Any, TypeVar
 
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
-from pygls.uris import from_fs_path
+from pygls.uris import from_fs_path, to_fs_path
 
 from archir import __version__
 from archir.diagnostics.errors import ArchError, Diagnostic, Span
 from archir.diagnostics.work import fresh_budget, work_budget
-from archir.language.formatter import canonical
+from archir.language.syntax import ast
 from archir.language.syntax.strict_parse import ItemCache
 from archir.tools.fixing.repair import candidate_changes
-from archir.tools.lsp import completion, hover, nets, outline, renaming, semantic_tokens, signatures
+from archir.tools.lsp import completion, hover, links, nets, outline, renaming, semantic_tokens, signatures
 from archir.tools.lsp.background import BackgroundWorker, InterruptedWorkError
 from archir.tools.lsp.documents import Document
+from archir.tools.lsp.formatting import formatting_edits
+from archir.tools.lsp.view import arch_files
 
 T = TypeVar("T")
 
@@ -180,6 +183,14 @@ def _or_default(call: Callable[[], T], default: T) -> T:
         return default
 
 
+def _supports(server: ArchServer, capability: str) -> bool:
+    """Return True if the client has a capability below `textDocument`, such as `completion.completion_item`."""
+    value: Any = server.client_capabilities.text_document
+    for name in capability.split("."):
+        value = getattr(value, name, None)
+    return value is not None and value is not False
+
+
 def make_server() -> ArchServer:
     """Create the server and register all handlers."""
     server = ArchServer()
@@ -323,7 +334,9 @@ def _register_displays(server: ArchServer) -> None:
             begin, end = document.offset(params.range.start), document.offset(params.range.end)
             no_hints: list[nets.Hint] = []
             types = _or_default(lambda: nets.shape_hints(document.view, document.nets), no_hints)
-            totals = _or_default(lambda: nets.cost_hints(document.view, document.nets), no_hints)
+            totals = no_hints
+            if not _supports(server, "code_lens"):
+                totals = _or_default(lambda: nets.cost_hints(document.view, document.nets), no_hints)
             return [
                 lsp.InlayHint(position=document.position(at), label=text, padding_left=True)
                 for at, text in sorted(types + totals)
@@ -331,6 +344,21 @@ def _register_displays(server: ArchServer) -> None:
             ]
 
         return await server.in_background(params.text_document.uri, hints)
+
+    @server.feature(lsp.TEXT_DOCUMENT_CODE_LENS, lsp.CodeLensOptions())
+    async def on_code_lenses(params: lsp.CodeLensParams) -> list[lsp.CodeLens] | None:
+        def lenses(document: Document) -> list[lsp.CodeLens]:
+            no_summaries: list[tuple[ast.Definition, str]] = []
+            summaries = _or_default(lambda: [*nets.summaries(document.view, document.nets)], no_summaries)
+            return [
+                lsp.CodeLens(
+                    range=document.range(definition.name.span.start, definition.name.span.end),
+                    command=lsp.Command(title=text, command=""),
+                )
+                for definition, text in summaries
+            ]
+
+        return await server.in_background(params.text_document.uri, lenses)
 
 
 def _symbol(document: Document, symbol: outline.Symbol) -> lsp.DocumentSymbol:
@@ -363,11 +391,51 @@ def _register_navigation(server: ArchServer) -> None:
         places = renaming.find_references(document.view, document.offset(params.position), server.open_texts())
         return [location(document, place) for place in places]
 
-    @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
-    def on_prepare_rename(params: lsp.PrepareRenameParams) -> lsp.Range | None:
+    @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
+    def on_highlight(params: lsp.DocumentHighlightParams) -> list[lsp.DocumentHighlight]:
         document = server.document(params.text_document.uri)
         occurrence = document.view.occurrence_at(document.offset(params.position))
-        return document.range(occurrence.start, occurrence.end) if occurrence is not None else None
+        return [
+            lsp.DocumentHighlight(
+                range=document.range(match.start, match.end),
+                kind=lsp.DocumentHighlightKind.Write if match.is_definition else lsp.DocumentHighlightKind.Read,
+            )
+            for match in (document.view.occurrences_of(occurrence) if occurrence is not None else ())
+        ]
+
+    @server.feature(lsp.WORKSPACE_SYMBOL)
+    def on_workspace_symbols(params: lsp.WorkspaceSymbolParams) -> list[lsp.WorkspaceSymbol]:
+        server.interrupt()
+        open_texts = server.open_texts()
+        found: list[lsp.WorkspaceSymbol] = []
+        for folder in map(Path, filter(None, map(to_fs_path, server.workspace.folders or [server.workspace.root_uri]))):
+            for path in arch_files(folder):
+                try:
+                    text = open_texts.get(path.resolve()) or path.read_text("utf-8")
+                except (OSError, UnicodeDecodeError):
+                    continue
+                found += [
+                    _workspace_symbol(path, folder, text, symbol)
+                    for symbol in outline.find_definitions(text, params.query)
+                ]
+        return found
+
+    @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_LINK)
+    def on_links(params: lsp.DocumentLinkParams) -> list[lsp.DocumentLink]:
+        document = server.document(params.text_document.uri)
+        return [
+            lsp.DocumentLink(range=document.range(start, end), target=from_fs_path(str(path)), tooltip=str(path))
+            for start, end, path in links.import_links(document.view)
+        ]
+
+    @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
+    def on_prepare_rename(params: lsp.PrepareRenameParams) -> lsp.PrepareRenamePlaceholder | None:
+        document = server.document(params.text_document.uri)
+        try:
+            name = renaming.find_renamable(document.view, document.offset(params.position))
+        except ArchError:
+            return None
+        return lsp.PrepareRenamePlaceholder(range=document.range(name.start, name.end), placeholder=name.name)
 
     @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
     def on_rename(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
@@ -387,6 +455,17 @@ def _register_navigation(server: ArchServer) -> None:
         return lsp.WorkspaceEdit(changes=changed)
 
 
+def _workspace_symbol(path: Path, folder: Path, text: str, symbol: outline.Symbol) -> lsp.WorkspaceSymbol:
+    """Convert a symbol of a file in a folder to LSP."""
+    line_start = text.rfind("\n", 0, symbol.name_start) + 1
+    begin = lsp.Position(text.count("\n", 0, symbol.name_start), symbol.name_start - line_start)
+    end = lsp.Position(begin.line, begin.character + len(symbol.name))
+    return lsp.WorkspaceSymbol(
+        location=lsp.Location(from_fs_path(str(path)) or "", lsp.Range(begin, end)), name=symbol.name,
+        kind=_SYMBOLS[symbol.kind], container_name=str(path.relative_to(folder)),
+    )  # fmt: skip
+
+
 def _edit(document: Document, start: int, end: int, new: str) -> lsp.TextEdit:
     """Return the LSP edit that replaces the text between two offsets."""
     return lsp.TextEdit(range=document.range(start, end), new_text=new)
@@ -395,15 +474,18 @@ def _edit(document: Document, start: int, end: int, new: str) -> lsp.TextEdit:
 def _register_editing(server: ArchServer) -> None:
     """Register the handlers for completion, quick fixes and formatting."""
 
-    @server.feature(lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[".", "@", "("]))
+    @server.feature(lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[".", "@", "(", ">"]))
     def on_completion(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
         document = server.document(params.text_document.uri)
+        expands_snippets = _supports(server, "completion.completion_item.snippet_support")
         return [
             lsp.CompletionItem(
                 label=item.label, detail=item.detail or None, documentation=item.text or None,
-                kind=_COMPLETIONS.get(item.kind, lsp.CompletionItemKind.Variable),
+                kind=_COMPLETIONS.get(item.kind, lsp.CompletionItemKind.Variable), sort_text=f"{number:04}",
+                insert_text=item.snippet or None if expands_snippets else None,
+                insert_text_format=lsp.InsertTextFormat.Snippet if item.snippet and expands_snippets else None,
             )
-            for item in completion.completions(document.view, document.offset(params.position))
+            for number, item in enumerate(completion.completions(document.view, document.offset(params.position)))
         ]  # fmt: skip
 
     @server.feature(
@@ -423,11 +505,20 @@ def _register_editing(server: ArchServer) -> None:
 
         return await server.in_background(params.text_document.uri, quick_fixes)
 
+    def formatted(uri: str, first: int, last: int) -> list[lsp.TextEdit]:
+        document = server.document(uri)
+        no_edits: list[tuple[int, int, str]] = []
+        edits = _or_default(lambda: formatting_edits(document.text, document.view.path, first, last), no_edits)
+        return [_edit(document, *edit) for edit in edits]
+
     @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
     def on_formatting(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit]:
-        document = server.document(params.text_document.uri)
-        new = _or_default(lambda: canonical(document.text, document.view.path), document.text)
-        return [] if new == document.text else [_edit(document, 0, len(document.text), new)]
+        return formatted(params.text_document.uri, 0, sys.maxsize)
+
+    @server.feature(lsp.TEXT_DOCUMENT_RANGE_FORMATTING)
+    def on_range_formatting(params: lsp.DocumentRangeFormattingParams) -> list[lsp.TextEdit]:
+        last = params.range.end.line - (params.range.end.character == 0 and params.range.end != params.range.start)
+        return formatted(params.text_document.uri, params.range.start.line, last)
 
 
 def _quick_fixes(document: Document, problem: Diagnostic, diagnostic: lsp.Diagnostic) -> list[lsp.CodeAction]:

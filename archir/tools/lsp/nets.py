@@ -182,26 +182,32 @@ def shape_hints(view: View, nets_of_text: list[Net]) -> list[Hint]:
 
 
 def cost_hints(view: View, nets_of_text: list[Net]) -> list[Hint]:
-    """Return hints after the headers of blocks and nets.
+    """Return the summaries as hints after the headers of blocks and nets."""
+    return [
+        (view.text.find("{", (definition.params or (definition.name,))[-1].span.end) + 1, text)
+        for definition, text in summaries(view, nets_of_text)
+    ]
 
-    The hint of a block shows the costs of its first call. The hint of a net shows its number of architectures and their
-    range of costs.
+
+def summaries(view: View, nets_of_text: list[Net]) -> Iterator[tuple[ast.Definition, str]]:
+    """Yield the costs of each block, cell and net as text.
+
+    Those of a block are the costs of its first call. Those of a net are its number of architectures and their range of
+    costs.
     """
-    hints = []
     for definition in view.module.definitions():
-        body_start = view.text.find(
-            "{", definition.params[-1].span.end if definition.params else definition.name.span.end
-        )
         for net in nets_of_text:
             name = definition.name.text
             if definition.word == "net" and net.graph.name == name:
                 count_text = [] if net.size is None else [f"{net.size:,} architecture{'s' if net.size != 1 else ''}"]
-                hints.append((body_start + 1, ", ".join([*count_text, *_cost_texts(net.costs)])))
-                break
-            if definition.word != "net" and (costs := net.block_costs(name)) is not None:
-                hints.append((body_start + 1, ", ".join(_cost_texts(costs))))
-                break
-    return [(body_start, text) for body_start, text in hints if text]
+                texts = [*count_text, *_cost_texts(net.costs)]
+            elif definition.word != "net" and (costs := net.block_costs(name)) is not None:
+                texts = _cost_texts(costs)
+            else:
+                continue
+            if texts:
+                yield definition, ", ".join(texts)
+            break
 
 
 def _cost_texts(costs: dict[str, CostRange] | None) -> list[str]:

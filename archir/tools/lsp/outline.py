@@ -47,6 +47,17 @@ def symbols(view: View) -> list[Symbol]:
     return sorted(outline, key=lambda symbol: symbol.start)
 
 
+def find_definitions(text: str, query: str) -> Iterator[Symbol]:
+    """Yield the blocks, cells, nets and constants of a text whose names contain the characters of a query, in order.
+
+    Upper and lower case are the same. The text is not parsed; each symbol is the header of a definition.
+    """
+    pattern = re.compile(".*".join(map(re.escape, query)), re.IGNORECASE)
+    for match in _HEADER.finditer(text):
+        if pattern.search(match[2]):
+            yield Symbol(match[2], match[1], match.start(), match.end(), match.start(2))
+
+
 def _children_of(definition: ast.Definition) -> Iterator[Symbol]:
     """Yield the labelled choices, the inputs and the outputs of a definition."""
     for part in walk(definition):

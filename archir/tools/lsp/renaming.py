@@ -97,17 +97,23 @@ def _other_views(view: View, texts: Mapping[Path, str], name: str) -> Iterator[V
                 yield other
 
 
+def find_renamable(view: View, offset: int) -> Occurrence:
+    """Return the name at an offset. Raises ArchError (A0201) if it cannot be renamed."""
+    occurrence = view.occurrence_at(offset)
+    if occurrence is None or occurrence.kind not in _RENAMABLE:
+        raise fail("A0201", "there is no name here that can be changed")
+    if occurrence.module is not None and occurrence.module.library:
+        raise fail("A0201", f"`{occurrence.name}` is part of archir's library and cannot be renamed")
+    return occurrence
+
+
 def rename(view: View, offset: int, new: str, texts: Mapping[Path, str] | None = None) -> Edits:
     """Return the edits that rename the definition at an offset to `new`.
 
     Architecture files in the same folder are edited as well if paths or labels of choices change. Raises ArchError:
     A0201 (the name at the offset cannot be renamed, or `new` is not a valid name), A0202 (`new` is already in use).
     """
-    occurrence = view.occurrence_at(offset)
-    if occurrence is None or occurrence.kind not in _RENAMABLE:
-        raise fail("A0201", "there is no name here that can be changed")
-    if occurrence.module is not None and occurrence.module.library:
-        raise fail("A0201", f"`{occurrence.name}` is part of archir's library and cannot be renamed")
+    occurrence = find_renamable(view, offset)
     if not _NAME.fullmatch(new) or new in KEYWORDS:
         raise fail("A0201", f"`{new}` is not a valid name")
     if any(other.name == new and _conflicts(other, occurrence) for other in view.occurrences):

@@ -1,7 +1,7 @@
 // The extension in an editor that is not there, and the server that it starts.
 
 const assert = require("node:assert");
-const { spawn } = require("node:child_process");
+const { execFileSync, spawn } = require("node:child_process");
 const Module = require("node:module");
 const path = require("node:path");
 const test = require("node:test");
@@ -53,6 +53,24 @@ test("the command of the settings is started, and anew when it changes", async (
   await told.commands["archir.restart"]();
   await deactivate();
   assert.deepStrictEqual([told.servers.length, told.stopped, told.messages], [3, 3, []]);
+});
+
+test("the bundle needs nothing but VS Code and Node", () => {
+  execFileSync(process.execPath, ["bundle.mjs"], { cwd: path.join(__dirname, "..") });
+  const anything = new Proxy(class {}, { get: (target, name) => (name === "prototype" ? target.prototype : anything) });
+  const needed = new Set();
+  const load = Module._load;
+  Module._load = (name, ...rest) => {
+    if (name === "vscode") return anything;
+    if (!Module.isBuiltin(name) && !path.isAbsolute(name)) needed.add(name);
+    return load(name, ...rest);
+  };
+  try {
+    const { activate, deactivate } = require(path.join(__dirname, "..", "dist", "extension.js"));
+    assert.deepStrictEqual([typeof activate, typeof deactivate, [...needed]], ["function", "function", []]);
+  } finally {
+    Module._load = load;
+  }
 });
 
 test("a server that does not start is told of", async () => {

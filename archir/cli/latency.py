@@ -48,9 +48,7 @@ _FILE = click.argument("file", metavar="FILE[:NET]")
 _DEVICE = click.option(
     "--device", type=click.Choice(list(BENCHES)), default="cpu", show_default=True, help="Device to measure on."
 )
-_BATCH = click.option(
-    "--batch", type=Integer(1, 2**20), default=1, show_default=True, help="Samples in a batch."
-)
+_BATCH = click.option("--batch", type=Integer(1, 2**20), default=1, show_default=True, help="Samples in a batch.")
 _THREADS = click.option("--threads", type=Integer(1, 2**16), help="Number of CPU threads [one per core].")
 _SEED = click.option("--seed", type=SEED, default=0, show_default=True, help="Seed that samples architectures.")
 
@@ -92,9 +90,7 @@ def table_command(
 @latency_command.command("fit")
 @_FILE
 @click.option("-o", "--output", type=OutputFile(), required=True, help="JSON file of the model.")
-@click.option(
-    "-n", "count", type=Integer(1), default=40, show_default=True, help="Number of networks to measure."
-)
+@click.option("-n", "count", type=Integer(1), default=40, show_default=True, help="Number of networks to measure.")
 @_DEVICE
 @_BATCH
 @_THREADS
@@ -118,7 +114,9 @@ def table_command(
     type=PathParam(dir_okay=False, path_type=Path),
     help="With --measured: column mapping of the table [the .toml next to it].",
 )
-@click.option("--measure", metavar="MEASURE", help="With --measured: name of the measure that is the latency [the first one].")
+@click.option(
+    "--measure", metavar="MEASURE", help="With --measured: name of the measure that is the latency [the first one]."
+)
 @click.option(
     "--unit",
     type=click.Choice(list(UNITS)),
@@ -188,9 +186,7 @@ def _refuse_unused(context: click.Context, reads_table: bool) -> None:
 @latency_command.command("check")
 @_FILE
 @click.argument("predictor", metavar="LATENCY.json", type=PathParam(dir_okay=False, path_type=Path))
-@click.option(
-    "-n", "count", type=Integer(1), default=20, show_default=True, help="Number of networks to measure."
-)
+@click.option("-n", "count", type=Integer(1), default=20, show_default=True, help="Number of networks to measure.")
 @where_option
 @_SEED
 @click.option("--calibrate", is_flag=True, help="Store the fitted correction in the table.")

@@ -407,18 +407,18 @@ def _register_navigation(server: ArchServer) -> None:
     def on_workspace_symbols(params: lsp.WorkspaceSymbolParams) -> list[lsp.WorkspaceSymbol]:
         server.interrupt()
         open_texts = server.open_texts()
-        found: list[lsp.WorkspaceSymbol] = []
+        symbols: list[lsp.WorkspaceSymbol] = []
         for folder in map(Path, filter(None, map(to_fs_path, server.workspace.folders or [server.workspace.root_uri]))):
             for path in arch_files(folder):
                 try:
                     text = open_texts.get(path.resolve()) or path.read_text("utf-8")
                 except (OSError, UnicodeDecodeError):
                     continue
-                found += [
+                symbols += [
                     _workspace_symbol(path, folder, text, symbol)
                     for symbol in outline.find_definitions(text, params.query)
                 ]
-        return found
+        return symbols
 
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_LINK)
     def on_links(params: lsp.DocumentLinkParams) -> list[lsp.DocumentLink]:

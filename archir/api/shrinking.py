@@ -17,6 +17,7 @@ from archir.diagnostics.errors import ArchError, LimitError
 from archir.ir.serial import from_json
 from archir.language.elaboration.files import split_net
 from archir.language.elastic.choice_values import KINDS, without_last_kind
+from archir.recipes.run_report import BEFORE_AND_AFTER
 
 if TYPE_CHECKING:
     from archir.runs.folder import Content
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["shrink"]
 
-BEFORE_AND_AFTER = "before_and_after.json"
-"""Name of the file in the run folder that compares the networks before and after shrinking."""
 TARGETS = ("torch", "onnxruntime-cpu")
 """Benchmark targets on which the networks before and after shrinking are measured."""
 _SECONDS = 1.0
@@ -83,6 +82,7 @@ def shrink(
         >>> networks["after"]["macs"] <= 0.6 * networks["before"]["macs"]
         True
     """
+    from archir.recipes.results import rewrite_report
     from archir.reuse import shrinking
     from archir.runs import Run, manifest
     from archir.utils.settings import parse_settings
@@ -119,6 +119,7 @@ def shrink(
         files: dict[str, Content] = {f"int8/{file.name}": file for file in Path(draft_folder).iterdir()}
         with Run.resume(path) as run:
             run.write(files | {BEFORE_AND_AFTER: json.dumps(comparison, indent=1) + "\n"})
+            rewrite_report(run)
     return comparison
 
 

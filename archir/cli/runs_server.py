@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 from archir.diagnostics.errors import ArchError
-from archir.pages.page import Html, page, table
+from archir.pages.page import Html, Number, page, sortable_table
+from archir.recipes.run_report import RELOAD_SECONDS, report_of_run
 from archir.runs import Run, Summary, manifest
-from archir.runs.folder import RECIPE
-from archir.runs.report import PhaseRows, Report, report_page, trial_table
+from archir.runs.report import PhaseRows, Report, report_page
 from archir.runs.summaries import located_summaries, read_training
 from archir.search.fronts import format_metric
+from archir.spaces.space import Space
 
 HOST = "127.0.0.1"
-RELOAD_SECONDS = 5
-"""Seconds between two automatic reloads of a page."""
 MAX_DIGITS = 6
 """Exclusive upper bound on the number of digits of a run number in a URL."""
 
@@ -35,6 +34,8 @@ class Server(ThreadingHTTPServer):
     def __init__(self, port: int, folders: Sequence[Path]) -> None:
         super().__init__((HOST, port), _Handler)
         self.folders = folders
+        self.spaces: dict[Path, dict[str, Space]] = {}
+        """Loaded spaces of the runs that were shown; a run keeps its space as long as it exists."""
 
     @property
     def address(self) -> str:
@@ -63,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif (run := self._run(number)) is None:
             self._answer(HTTPStatus.NOT_FOUND, "There is no such run.")
         else:
-            self._answer(HTTPStatus.OK, _run_page(*run))
+            self._answer(HTTPStatus.OK, _run_page(*run, self.server.spaces.setdefault(run[0], {})))
 
     def _run(self, number: str) -> tuple[Path, Summary] | None:
         runs = self.server.runs() if number.isdecimal() and len(number) < MAX_DIGITS else []
@@ -75,8 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in (
             ("Content-Type", f"text/{kind}; charset=utf-8"), ("Content-Length", str(len(content))),
-            ("Cache-Control", "no-store"), ("Refresh", str(RELOAD_SECONDS)),
-            ("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "no-referrer"),
+            ("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "no-referrer"),
         ):  # fmt: skip
             self.send_header(name, value)
         self.end_headers()
@@ -86,53 +86,44 @@ class _Handler(BaseHTTPRequestHandler):
         """Suppress the default log line per request."""
 
 
-def _run_page(folder: Path, summary: Summary) -> str:
+def _run_page(folder: Path, summary: Summary, spaces: dict[str, Space]) -> str:
     """Return the page of a run; if it cannot be read, with the diagnostics."""
     try:
-        report = _read_run(folder, summary)
+        report = _read_run(folder, summary, spaces)
     except ArchError as error:
         report = Report(summary.name, result={each.code: each.message for each in error.diagnostics})
-    return report_page(report)
+    return report_page(replace(report, reload=report.reload or RELOAD_SECONDS))
 
 
-def _read_run(folder: Path, summary: Summary) -> Report:
+def _read_run(folder: Path, summary: Summary, spaces: dict[str, Space]) -> Report:
     """Return the report of a run that may still be running, or of a training, from recorded numbers only; no code of
     the run is executed. Raises ArchError if it is damaged."""
-    result: dict[str, Any] = {"state": summary.state, "phase": summary.phase, "epochs or batches": summary.epoch}
-    for name, value in (("validation", summary.validation), ("held out", summary.score)):
-        if value is not None:
-            result[f"{summary.criterion}, {name}"] = format_metric(summary.criterion, value)
     state = f"{summary.state}, last written {summary.changed}"
     if not (folder / manifest.NAME).exists():
         rows = read_training(folder).get("history", ())
-        return Report(summary.name, f"training: {state}", [PhaseRows("train", rows)], result=result)
+        value = {} if summary.score is None else {
+            f"{summary.criterion}, held out": format_metric(summary.criterion, summary.score)
+        }  # fmt: skip
+        return Report(summary.name, f"training: {state}", [PhaseRows("train", rows)], result=value)
     run = Run.open(folder)
-    return Report(
-        title=summary.name,
-        subtitle=f"{run.title}: {state}",
-        phases=[PhaseRows(phase.name, rows) for phase in run.phases() if (rows := phase.rows())],
-        recipe=run.content(RECIPE).decode("utf-8", "replace"),
-        result=result,
-        trials=[
-            trial_table(run, phase.name, summary.criterion, {summary.criterion: summary.larger}, {})
-            for phase in run.phases()
-            if phase.trials()
-        ],
-    )
+    report = report_of_run(run, spaces=spaces, pictures=run.finished)
+    return replace(report, title=summary.name, subtitle=f"{run.title}: {state}")
 
 
 def _index_page(runs: Sequence[tuple[Path, Summary]]) -> str:
-    head = ("run", "state", "phase", "epoch", "validation", "held out", "last written")
-    rows = (
-        [Html(f'<a href="/{number}">{escape(run.name)}</a>'), run.state, run.phase or "",
-         "" if run.epoch is None else run.epoch, _format_score(run, run.validation), _format_score(run, run.score),
+    head = ["run", "recipe", "state", "phase", "epoch", "validation", "held out", "last written"]
+    rows = [
+        [Html(f'<a href="/{number}">{escape(run.name)}</a>'), run.recipe, run.state, run.phase or "",
+         Number("" if run.epoch is None else str(run.epoch), run.epoch),
+         Number(_format_score(run, run.validation), run.validation), Number(_format_score(run, run.score), run.score),
          run.changed]
         for number, (_, run) in enumerate(runs)
-    )  # fmt: skip
+    ]  # fmt: skip
     return page(
         "Runs",
         ", ".join(dict.fromkeys(str(path.parent) for path, _ in runs)),
-        [("All runs", table(head, rows, "facts"))],
+        [("All runs", sortable_table("runs", head, rows, "texts"))],
+        RELOAD_SECONDS,
     )
 
 

@@ -10,12 +10,13 @@ from typing import Any
 import click
 
 from archir.api.progress import SearchProgress
-from archir.api.shrinking import BEFORE_AND_AFTER, shrink
+from archir.api.shrinking import shrink
 from archir.cli.options import SEED, SOURCES, device_option, json_option, objective_settings
 from archir.cli.output import emit, repeat_command, resumable, say, table
 from archir.cli.param_types import Integer, Number, PathParam
 from archir.diagnostics.work import MAX_THREADS
 from archir.language.elastic.choice_values import KINDS
+from archir.recipes.run_report import BEFORE_AND_AFTER
 from archir.search.fronts import format_metric
 
 

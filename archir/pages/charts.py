@@ -43,9 +43,16 @@ class Axis:
 
     @staticmethod
     def linear(values: Iterable[float], first: float, last: float, percent: bool = False) -> Axis:
-        """Return an axis that covers all values, with rounded ends and ticks."""
+        """Return an axis that covers all values, with rounded ends and ticks.
+
+        Axes of fractions (`percent`) end at 0% and 100%; ticks of whole numbers are whole numbers.
+        """
         values = list(values)
         low, high, step = scale(min(values), max(values))
+        if all(value == int(value) for value in values) and step < 1:
+            low, high, step = floor(low), ceil(high), 1.0
+        if percent and min(values) >= 0 and max(values) <= 1:
+            low, high = max(0.0, low), min(1.0, high)
         ticks = [low + number * step for number in range(round((high - low) / step) + 1)]
         return Axis(low, high, first, last, [(tick, tick_label(tick, step, percent)) for tick in ticks])
 

@@ -54,26 +54,75 @@ for (const figure of document.querySelectorAll('[data-heat]')) {
   }, () => {});
 }
 
-for (const table of document.querySelectorAll('table.sortable')) {
+const memory = {
+  key: name => `archir ${location.pathname} ${name}`,
+  get(name) { try { return JSON.parse(sessionStorage.getItem(this.key(name))); } catch { return null; } },
+  set(name, value) { try { sessionStorage.setItem(this.key(name), JSON.stringify(value)); } catch { /* not available */ } },
+};
+
+function compare(first, second, column) {
+  const [a, b] = [first, second].map(row => row.cells[column]);
+  if (a.dataset.value === undefined) return a.textContent.localeCompare(b.textContent);
+  return a.dataset.value - b.dataset.value;
+}
+
+document.querySelectorAll('.filtered').forEach((box, index) => {
+  const table = box.querySelector('table');
+  const buttons = Array.from(table.querySelectorAll('thead button'));
   const body = table.tBodies[0];
-  table.querySelectorAll('thead button').forEach((button, column) => {
-    button.addEventListener('click', () => {
-      const down = button.dataset.order !== 'down';
-      for (const other of table.querySelectorAll('thead button')) delete other.dataset.order;
-      button.dataset.order = down ? 'down' : 'up';
-      const value = row => row.cells[column].dataset.value;
-      const sorted = Array.from(body.rows).sort((first, second) => {
-        const [a, b] = [value(first), value(second)];
-        if (a === '' || b === '') return (a === '') - (b === '');
-        return down ? b - a : a - b;
-      });
-      body.append(...sorted);
-    });
+  const sort = (column, down) => {
+    for (const other of buttons) {
+      delete other.dataset.order;
+      other.closest('th').removeAttribute('aria-sort');
+    }
+    buttons[column].dataset.order = down ? 'down' : 'up';
+    buttons[column].closest('th').setAttribute('aria-sort', down ? 'descending' : 'ascending');
+    const last = row => row.cells[column].dataset.value === '';
+    body.append(...Array.from(body.rows).sort((first, second) =>
+      last(first) - last(second) || (down ? -1 : 1) * compare(first, second, column)));
+    memory.set(`sort ${index}`, [column, down]);
+  };
+  const isNumeric = column => body.rows[0]?.cells[column].dataset.value !== undefined;
+  buttons.forEach((button, column) => button.addEventListener('click', () => {
+    const order = button.dataset.order;
+    sort(column, isNumeric(column) ? order !== 'down' : order === 'up');
+  }));
+  const input = box.querySelector('input');
+  const filter = () => {
+    const wanted = input.value.trim().toLowerCase().split(/\s+/);
+    let shown = 0;
+    for (const row of body.rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !wanted.every(word => text.includes(word));
+      shown += !row.hidden;
+    }
+    box.querySelector('output').textContent = shown === body.rows.length ? `${shown} rows` : `${shown} of ${body.rows.length} rows`;
+    memory.set(`filter ${index}`, input.value);
+  };
+  input.addEventListener('input', filter);
+  const order = memory.get(`sort ${index}`);
+  if (order && buttons[order[0]]) sort(...order);
+  input.value = memory.get(`filter ${index}`) || '';
+  if (input.value) filter();
+});
+
+if (document.body.dataset.reload) {
+  const opened = () => Array.from(document.querySelectorAll('details'), item => item.open);
+  (memory.get('details') || []).forEach((open, index) => {
+    const item = document.querySelectorAll('details')[index];
+    if (item) item.open = open;
   });
+  scrollTo(0, memory.get('scroll') || 0);
+  setInterval(() => {
+    if (document.hidden || !tip.hidden || document.activeElement?.tagName === 'INPUT') return;
+    memory.set('details', opened());
+    memory.set('scroll', scrollY);
+    location.reload();
+  }, 1000 * document.body.dataset.reload);
 }
 
 for (const figure of document.querySelectorAll('.points')) {
-  const section = figure.closest('section');
+  const section = document.getElementById(figure.closest('section').id.replace('front-of', 'trials-of'));
   const lines = Array.from(section.querySelectorAll('.sortable tbody tr'));
   const rows = new Map(lines.map(line => [Number(line.cells[0].dataset.value), line]));
   const row = point => rows.get(Number(point.dataset.trial));

@@ -34,14 +34,18 @@ def html(content: object) -> str:
     )
 
 
-def document(title: str, style: str, script: str, body: str) -> str:
-    """Return an HTML document, which allows no scripts and styles but its own; `body` is HTML code."""
+def document(title: str, style: str, script: str, body: str, reload: int = 0) -> str:
+    """Return an HTML document, which allows no scripts and styles but its own; `body` is HTML code.
+
+    `reload` is stored for the script: seconds between two reloads of the page, 0 for none.
+    """
+    attribute = f' data-reload="{reload}"' if reload else ""
     policy = f"default-src 'none'; img-src data:; style-src '{policy_hash(style)}'; script-src '{policy_hash(script)}'"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body{attribute}>\n"
         f"{body}\n<script>{script}</script>\n</body>\n</html>\n"
     )
 
@@ -51,12 +55,15 @@ def policy_hash(source: str) -> str:
     return "sha256-" + b64encode(sha256(source.encode()).digest()).decode()
 
 
-def page(title: str, subtitle: str, sections: Iterable[tuple[str, str]]) -> str:
-    """Return an HTML page of (heading, HTML code) sections, with links to them."""
+def page(title: str, subtitle: str, sections: Iterable[tuple[str, str]], reload: int = 0) -> str:
+    """Return an HTML page of (heading, HTML code) sections, with links to them.
+
+    With `reload`, the page reloads itself every `reload` seconds, and keeps how its tables are sorted and filtered.
+    """
     resources = files("archir.pages")
     links, body = [], []
     for heading, content in sections:
-        anchor = re.sub(r"\W+", "-", heading.lower())
+        anchor = re.sub(r"\W+", "-", heading.lower()).strip("-")
         links.append(f'<a href="#{anchor}">{escape(heading)}</a>')
         body.append(f'<section id="{anchor}"><h2>{escape(heading)}</h2>{content}</section>')
     return document(
@@ -65,6 +72,7 @@ def page(title: str, subtitle: str, sections: Iterable[tuple[str, str]]) -> str:
         (resources / "page.js").read_text("utf-8"),
         f"<header><h1>{escape(title)}</h1><p>{escape(subtitle)}</p><nav>{''.join(links)}</nav></header>\n"
         f'<main>{"".join(body)}</main>\n<div id="tip" role="status" hidden></div>',
+        reload,
     )
 
 
@@ -121,6 +129,26 @@ def value_html(value: object) -> Html:
 def sort_button(name: str) -> Html:
     """Return a column heading that sorts the table by this column."""
     return Html(f'<button type="button">{escape(name)}</button>')
+
+
+def sortable_table(name: str, head: Sequence[str], rows: Sequence[Sequence[object]], kind: str = "figures") -> Html:
+    """Return a table that sorts by a column when its heading is clicked, and shows the rows that contain a text.
+
+    Numbers (`Number`) sort by value, other cells by text. `name` identifies the table on its page.
+    """
+    listed = table([*map(sort_button, head)], rows, f"{kind} sortable")
+    label = escape(f"Filter {name}")
+    return Html(
+        f'<div class="filtered"><p><input type="search" placeholder="Filter" aria-label="{label}"> '
+        f'<output aria-live="polite">{len(rows):,} rows</output></p>{listed}</div>'
+    )
+
+
+def progress_bar(done: int, total: int | None) -> Html:
+    """Return a bar of `done` of `total` steps; empty if the total is unknown."""
+    if not total:
+        return Html("")
+    return Html(f'<progress value="{done}" max="{total}" aria-label="{done} of {total}"></progress>')
 
 
 def details(summary: str, content: str) -> Html:

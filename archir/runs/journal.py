@@ -31,9 +31,9 @@ SYNCHRONOUS = "FULL"
 """SQLite's `synchronous` mode. With FULL, a row is on disk when `put` returns, so that the journal has all rows
 that the manifest counts, even after a power failure."""
 
-Kind = Literal["phase", "epoch", "trial", "anew"]
-"""Kind of a row; `anew` records the restart of a phase."""
-_RESTARTED_KINDS: tuple[Kind, ...] = ("phase", "epoch", "trial")
+Kind = Literal["phase", "epoch", "extra", "trial", "anew"]
+"""Kind of a row; `extra` has further numbers of an epoch, `anew` records the restart of a phase."""
+_RESTARTED_KINDS: tuple[Kind, ...] = ("phase", "epoch", "extra", "trial")
 """Kinds of rows that become obsolete when their phase is restarted."""
 
 _CURRENT_ROWS = (

@@ -1,4 +1,5 @@
-"""Report page of a run: results, curves, architecture parameters over time, trials, and the recipe."""
+"""Report page of a run: what won, by how much, how sure that is, whether the search worked, what to do next, and all
+figures behind it."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ from statistics import median
 from typing import Any
 
 from archir.pages.charts import LineChart
-from archir.pages.page import Html, details, facts, image, page, table, value_html
-from archir.runs.run import Run
-from archir.runs.trial_report import TrialRow, TrialTable, trials_section
+from archir.pages.page import Html, Number, details, facts, image, page, progress_bar, table, value_html
+from archir.runs.trial_report import TrialTable, front_section, importance_section, label_text, trials_section
+from archir.runs.verdicts import Verdict, decidedness, equal_shares, overall
+from archir.search.fronts import format_metric, is_fraction
 
 _TIMES = {"seconds"}
 """Columns that hold times, which are not reproducible; they are shown in a separate section."""
@@ -24,6 +26,8 @@ _BLUE = b"\x2b\x95\xe3"
 """RGB colour of the pixels of heat maps."""
 _MAX_COLUMNS = 300
 """Maximum number of heat map columns. If there are more epochs, evenly spaced epochs are shown."""
+MAX_CHOICES, MAX_SHARES = 12, 30
+"""Maximum numbers of outcomes, and of shares of relaxed choices, that are listed without a click."""
 
 
 @dataclass(frozen=True)
@@ -50,72 +54,96 @@ class ChoiceProbabilities:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """Table that compares networks: headings, rows whose first cell names a network, and what the numbers mean."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class PhaseProgress:
+    """Progress of a phase: epochs (or batches) done, their number if it is known, and seconds so far."""
+
+    name: str
+    strategy: str
+    done: int
+    total: int | None
+    state: str
+    unit: str = "epoch"
+    seconds: float = 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated seconds until the phase ends, at the mean speed so far; None if unknown."""
+        if self.total is None or not self.done or self.state == "done":
+            return None
+        return self.seconds / self.done * max(0, self.total - self.done)
+
+
+@dataclass(frozen=True)
 class Report:
     """All data of a run's report page.
 
-    `picture` is an SVG of the derived network from `archir.pictures`; `scatter_plots` are SVGs of trials by two
-    scores. `result`, shown first, has the results of the run; `trials` has a table of candidates per phase.
-    `facts` are (name, value) tables by heading, such as costs and export verification. `recipe` is the recipe
-    text; `overrides` are the edits to it made with `--set`: (start, end, new text).
+    `pictures` are SVGs of the derived network or cells by title; `architecture` has the outcomes of its choices.
+    `result`, shown first, has the results of the run. `comparisons` compare the result with random networks and with
+    the baseline, `certainty` says how sure the numbers are, `verdicts` whether the search worked, and `next_steps` are
+    (purpose, shell command) pairs. `trials` has a table of candidates per phase. `facts` are (name, value) tables by
+    heading, such as costs and export verification. `recipe` is the recipe text; `overrides` are the edits to it made
+    with `--set`: (start, end, new text). `progress` is for runs that are not finished; pages of these reload
+    themselves every `reload` seconds, unless that is 0.
     """
 
     title: str
     subtitle: str = ""
     phases: Sequence[PhaseRows] = ()
     choice_probabilities: Sequence[ChoiceProbabilities] = ()
-    picture: str = ""
+    pictures: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     recipe: str = ""
     environment: Mapping[str, Any] = field(default_factory=dict)
-    scatter_plots: Sequence[str] = ()
     result: Mapping[str, Any] = field(default_factory=dict)
+    architecture: Mapping[str, str] = field(default_factory=dict)
+    comparisons: Sequence[Comparison] = ()
+    certainty: Sequence[str] = ()
+    verdicts: Sequence[Verdict] = ()
+    next_steps: Sequence[tuple[str, str]] = ()
     trials: Sequence[TrialTable] = ()
     overrides: Sequence[tuple[int, int, str]] = ()
+    progress: Sequence[PhaseProgress] = ()
+    reload: int = 0
 
 
 def report_page(report: Report) -> str:
     """Return the HTML page of a report."""
-    return page(report.title, report.subtitle, _sections(report))
-
-
-def trial_table(
-    run: Run, phase: str, criterion: str, larger: Mapping[str, bool], costs: Mapping[str, Sequence[float]]
-) -> TrialTable:
-    """Return the table of a phase's trials, ranked by `criterion` or, if they lack it, by their first score.
-
-    `larger` tells for each score whether larger values are better; `costs` has the costs of all trials by name.
-    """
-    trials = run.phase(phase).trials()
-    names = list(dict.fromkeys(name for trial in trials for name in trial.scores))
-    score = criterion if criterion in names else names[0] if names else ""
-    rows = [
-        TrialRow(
-            trial.id, trial.scores, {name: float(each[i]) for name, each in costs.items()}, trial.architecture,
-            trial.error,
-        )
-        for i, trial in enumerate(trials)
-    ]  # fmt: skip
-
-    def command(number: int) -> str:
-        return f"archir train --trial {run.folder.name} {phase}:{number} -o {phase}-{number}"
-
-    return TrialTable(phase, rows, command, score, larger.get(score, True))
+    return page(report.title, report.subtitle, _sections(report), report.reload)
 
 
 def _sections(report: Report) -> Iterator[tuple[str, str]]:
-    if report.result:
-        yield "Result", facts(report.result)
+    if report.progress:
+        yield "Progress", _progress(report.progress)
+    if report.result or report.pictures:
+        yield "Result", _result(report)
+    if report.comparisons:
+        yield "Compared", "".join(map(_comparison, report.comparisons))
+    if report.certainty:
+        yield "How sure", "".join(f"<p>{escape(text)}</p>" for text in report.certainty)
+    if report.verdicts:
+        yield "Did the search work?", _verdicts(report.verdicts)
+    if mattering := _choices_that_mattered(report):
+        yield "Which choices mattered", mattering
+    for trials in report.trials:
+        if trials.scored:
+            yield f"Front of {trials.phase}", front_section(trials)
+        yield f"Trials of {trials.phase}", trials_section(trials)
+    if report.next_steps:
+        yield "What to do next", _next_steps(report.next_steps)
     for phase in report.phases:
         yield f"Phase {phase.name}", _phase(phase)
     if report.choice_probabilities:
         yield "Architecture parameters", _heat_maps(report.choice_probabilities)
-    if report.scatter_plots:
-        alt = "trials by two scores, with the Pareto front marked"
-        yield "Trials by their scores", "".join(image(plane, alt) for plane in report.scatter_plots)
-    for trials in report.trials:
-        yield f"Trials of {trials.phase}", trials_section(trials)
-    if report.picture:
-        yield "Derived network", image(report.picture, "the derived network, drawn as a graph")
     for name, values in report.facts.items():
         yield name, facts(values)
     if report.recipe:
@@ -124,6 +152,102 @@ def _sections(report: Report) -> Iterator[tuple[str, str]]:
         yield "Environment", facts(report.environment)
     if timed := {phase.name: times for phase in report.phases if (times := _times(phase))}:
         yield "Time", facts(timed)
+
+
+def _progress(phases: Sequence[PhaseProgress]) -> str:
+    """Return a table of the phases with bars, and the time that is left in each."""
+    rows = []
+    for phase in phases:
+        of = "" if phase.total is None else f" of {phase.total:,}"
+        left = phase.seconds_left
+        rows.append(
+            [
+                phase.name, phase.strategy, phase.state, progress_bar(phase.done, phase.total),
+                Number(f"{phase.unit} {phase.done:,}{of}" if phase.done or phase.total else "", phase.done),
+                format_duration(phase.seconds) if phase.seconds else "",
+                "" if left is None else f"about {format_duration(left)}",
+            ]
+        )  # fmt: skip
+    return table(["phase", "strategy", "state", "", "done", "time", "time left"], rows, "texts")
+
+
+def format_duration(seconds: float) -> str:
+    """Format a time with two units at most: `45 s`, `3 min 20 s`, `2 h 5 min`."""
+    total = round(seconds)
+    if total < 60:
+        return f"{total} s"
+    minutes, rest = divmod(total, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _result(report: Report) -> str:
+    """Return the section on what won: the worst verdict, figures, the network drawn, and its choices."""
+    worst = overall(report.verdicts)
+    banner = _verdict(worst) if worst is not None else ""
+    pictures = "".join(
+        f"<h3>{escape(title)}</h3>{image(svg, f'{title}, drawn as a graph')}" for title, svg in report.pictures.items()
+    )
+    chosen = facts(report.architecture) if report.architecture else ""
+    if len(report.architecture) > MAX_CHOICES:
+        chosen = details(f"All {len(report.architecture)} choices", chosen)
+    elif chosen:
+        chosen = Html(f"<h3>Its choices</h3>{chosen}")
+    return f"{banner}{facts(report.result)}{pictures}{chosen}"
+
+
+def _comparison(comparison: Comparison) -> str:
+    note = f"<p>{escape(comparison.note)}</p>" if comparison.note else ""
+    title = f"<h3>{escape(comparison.title)}</h3>" if comparison.title else ""
+    return f"{title}{table(comparison.head, comparison.rows, 'figures named') if comparison.rows else ''}{note}"
+
+
+def _verdict(verdict: Verdict) -> str:
+    kind = "good" if verdict.state == "worked" else "neutral" if verdict.state == "not judged" else "poor"
+    phase = f"<code>{escape(verdict.phase)}</code> " if verdict.phase else ""
+    return f'<p class="verdict {kind}">{phase}<b>{escape(verdict.claim)}</b>: {escape(verdict.evidence)}.</p>'
+
+
+def _verdicts(verdicts: Sequence[Verdict]) -> str:
+    return "".join(map(_verdict, verdicts))
+
+
+def _next_steps(steps: Sequence[tuple[str, str]]) -> str:
+    """Return the commands with their purposes."""
+    items = (f"<dt>{escape(purpose)}</dt><dd><code>{escape(command)}</code></dd>" for purpose, command in steps)
+    note = "<p>Run these in the folder that contains the run; RECIPE is the file of its recipe.</p>"
+    return f'{note}<dl class="steps">{"".join(items)}</dl>'
+
+
+def _choices_that_mattered(report: Report) -> str:
+    """Return what each choice contributes: by the scores of trials, and by the shares of relaxed alternatives."""
+    sections = [(trials.phase, importance_section(trials)) for trials in report.trials if trials.scored]
+    for phase in dict.fromkeys(choice.phase for choice in report.choice_probabilities):
+        of_phase = [choice for choice in report.choice_probabilities if choice.phase == phase and choice.probabilities]
+        if of_phase:
+            sections.append((phase, _share_table(of_phase)))
+    return "".join(f"<h3>{escape(phase)}</h3>{section}" for phase, section in sections)
+
+
+def _share_table(choices: Sequence[ChoiceProbabilities]) -> str:
+    """Return a table of the final shares of relaxed choices, the most decided one first."""
+    rows = []
+    for choice in sorted(choices, key=lambda choice: -decidedness(choice.probabilities[-1])):
+        shares = choice.probabilities[-1]
+        strongest = max(range(len(shares)), key=lambda index: shares[index])
+        derived = ", ".join(label_text(choice.alternatives[index]) for index in choice.chosen) or "(inactive)"
+        rows.append(
+            [
+                choice.choice, derived, label_text(choice.alternatives[strongest]), f"{shares[strongest]:.1%}",
+                f"{equal_shares(shares):.2f}", "yes" if strongest in choice.chosen else "no",
+            ]
+        )  # fmt: skip
+    head = ["choice", "derived", "strongest", "its share", "times an equal share", "derived is strongest"]
+    shown = table(head, rows[:MAX_SHARES], "figures named")
+    rest = details(f"{len(rows) - MAX_SHARES} more", table(head, rows[MAX_SHARES:], "figures named"))
+    return (
+        "<p>Shares of the alternatives at the end of the search, the most decided choice first; 1.00 times an equal "
+        f"share means that all alternatives are equal.</p>{shown}{rest if len(rows) > MAX_SHARES else ''}"
+    )
 
 
 def _recipe(text: str, overrides: Sequence[tuple[int, int, str]]) -> str:
@@ -139,6 +263,7 @@ def _recipe(text: str, overrides: Sequence[tuple[int, int, str]]) -> str:
 
 
 def _phase(phase: PhaseRows) -> str:
+    """Return the charts of a phase's metrics, and their table; metrics that never change are listed instead."""
     if not phase.rows:
         return f"<p>No {escape(phase.unit)} was done.</p>"
     names = [
@@ -146,15 +271,18 @@ def _phase(phase: PhaseRows) -> str:
     ]
     columns = {name: [finite_number(row.get(name)) for row in phase.rows] for name in names}
     epochs = [int(row["epoch"]) + 1 for row in phase.rows]
-    drawn = [name for name in names if any(value is not None for value in columns[name])]
+    values = {name: {value for value in columns[name] if value is not None} for name in names}
+    constant = {name: format_metric(name, next(iter(values[name]))) for name in names if len(values[name]) == 1}
     charts = "".join(
-        LineChart(title, epochs, {name: columns[name] for name in group}, title == "accuracy", phase.unit).figure()
-        for title, group in _grouped(drawn)
+        LineChart(title, epochs, {name: columns[name] for name in group}, is_fraction(title), phase.unit).figure()
+        for title, group in _grouped(name for name in names if len(values[name]) > 1)
     )
     rows = (
         [epoch, *(value_html(row.get(name)) for name in names)] for epoch, row in zip(epochs, phase.rows, strict=True)
     )
-    return f'<div class="charts">{charts}</div>{details("Figures", table([phase.unit, *names], rows))}'
+    unchanged = f"<h3>The same in every {escape(phase.unit)}</h3>{facts(constant)}" if constant else ""
+    charts = f'<div class="charts">{charts}</div>' if charts else ""
+    return f"{charts}{unchanged}{details('Figures', table([phase.unit, *names], rows))}"
 
 
 def finite_number(value: Any) -> float | None:

@@ -105,13 +105,23 @@ class Phase:
         facts: Mapping[str, Any] | None = row.get("facts") if row.get("status") == "done" else None
         return facts
 
+    @property
+    def begun(self) -> Mapping[str, Any]:
+        """JSON data passed to `begin`, such as `strategy` and `epochs`; {} once the phase is done."""
+        row = self._journal.rows(self.name, "phase").get("", {})
+        facts: Mapping[str, Any] = row.get("facts", {}) if row.get("status") == "begun" else {}
+        return facts
+
     def record(self, row: Row, extra: Mapping[str, float] | None = None) -> None:
         """Store the metrics of an epoch, which `row` names in `epoch`; they replace those stored for the same epoch.
 
-        If the run writes TensorBoard files, the numbers in `row` and `extra` are also written there.
+        `extra` are further numbers by name, such as the probabilities of alternatives (`CHOICE/ALTERNATIVE`). If the
+        run writes TensorBoard files, `row` and `extra` are also written there.
         """
         epoch = int(row["epoch"])
         self._journal.put(self.name, "epoch", str(epoch), row)
+        if extra:
+            self._journal.put(self.name, "extra", str(epoch), extra)
         if self._run.tensorboard:
             numbers = {
                 name: float(value)
@@ -124,6 +134,11 @@ class Phase:
         """Return the metrics of all epochs in epoch order."""
         rows_by_epoch = self._journal.rows(self.name, "epoch")
         return [dict(rows_by_epoch[key]) for key in sorted(rows_by_epoch, key=int)]
+
+    def extras(self) -> list[dict[str, float]]:
+        """Return the extra numbers of all epochs that have any, in epoch order."""
+        by_epoch = self._journal.rows(self.name, "extra")
+        return [dict(by_epoch[key]) for key in sorted(by_epoch, key=int)]
 
     def trials(self) -> list[Trial]:
         """Return the trials of the phase, ordered by id."""

@@ -1,4 +1,4 @@
-"""Parts of a run's report on its trials: scatter plots, importance of choices, and a sortable table."""
+"""Parts of a run's report on its trials: the front, importance of choices, and a table to sort and filter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.pages.charts import Axis, figure, frame, pixel, svg_file
-from archir.pages.page import Html, Number, data_url, details, sort_button, table
+from archir.pages.page import Html, Number, data_url, details, sortable_table, table
 from archir.search.candidate import Candidate, Scores
 from archir.search.fronts import format_metric, format_value, heading, is_fraction
 from archir.search.objectives import Objective
@@ -25,6 +25,8 @@ BOOTSTRAP_SAMPLES = 200
 """Number of bootstrap samples."""
 MAX_IMPORTANCES = 30
 """Maximum number of choices whose importance is listed, most important first."""
+MAX_FRONT = 30
+"""Maximum number of candidates of a front that are listed."""
 _INACTIVE = "(inactive)"
 """Label that stands for the outcome of a choice in trials in which it is inactive."""
 _FRONT_STYLE = (
@@ -50,7 +52,10 @@ class TrialTable:
     """Candidates of a phase in the order of proposal.
 
     `command(id)` returns the shell command that trains a candidate. Candidates are ranked by `score`; `larger`
-    tells whether larger values are better. `pictures` maps ids of some candidates to SVG documents.
+    tells whether larger values are better. `other` is the score or cost on the horizontal axis of the front, and
+    `limit` an upper bound on it. `front` are the ids of the non-dominated candidates, best first, if the search had
+    several objectives; otherwise, they are those of `score` and `other`. `pictures` maps ids of some candidates to SVG
+    documents.
     """
 
     phase: str
@@ -59,6 +64,9 @@ class TrialTable:
     score: str = ""
     larger: bool = True
     pictures: Mapping[int, str] = field(default_factory=dict)
+    other: str = ""
+    limit: float | None = None
+    front: Sequence[int] = ()
 
     @property
     def scored(self) -> list[tuple[TrialRow, float]]:
@@ -66,16 +74,71 @@ class TrialTable:
         scored = [(row, value) for row in self.rows if (value := row.scores.get(self.score)) is not None]
         return sorted(scored, key=lambda pair: -pair[1] if self.larger else pair[1])
 
+    @property
+    def front_rows(self) -> list[TrialRow]:
+        """The non-dominated candidates, best first by the score; only the best if there is nothing to trade off."""
+        if self.front:
+            rows = {row.id: row for row in self.rows}
+            return [rows[number] for number in self.front if number in rows]
+        front: list[TrialRow] = []
+        sign = -1 if self.larger else 1
+        for row, _ in sorted(self.scored, key=lambda pair: (sign * pair[1], self.at(pair[0]))):
+            if not front or (self.other and self.at(row) < self.at(front[-1])):
+                front.append(row)
+        return front
+
+    def at(self, row: TrialRow) -> float:
+        """Return a candidate's value on the horizontal axis: the other score or cost, or its number if there is
+        none."""
+        value = row.costs.get(self.other, row.scores.get(self.other))
+        return float(row.id) if value is None else float(value)
+
+
+def front_section(trials: TrialTable) -> str:
+    """Return the HTML section on the front: all candidates by score and cost, and a table of the best ones."""
+    front = trials.front_rows
+    names = list(dict.fromkeys(name for row in front for name in row.scores))
+    costs = list(dict.fromkeys(name for row in front for name in row.costs if name not in names))
+    rows = (
+        [
+            str(row.id), *(_score_text(name, row.scores.get(name)) for name in names),
+            *(cost_text(row.costs.get(name)) for name in costs),
+            details("show", f"<code>{escape(trials.command(row.id))}</code>"),
+        ]
+        for row in front[:MAX_FRONT]
+    )  # fmt: skip
+    more = f"<p>{len(front) - MAX_FRONT} more are on the front.</p>" if len(front) > MAX_FRONT else ""
+    plot = _scatter_figure(trials, trials.scored[:MAX_LISTED], {row.id for row in front})
+    other = f" and {column_heading(trials.other)}" if trials.other else ""
+    note = f"<p>No other candidate is better in {escape(column_heading(trials.score) + other)} than these.</p>"
+    listed = table(["trial", *map(column_heading, [*names, *costs]), "train it"], rows)
+    return f"{plot}{note}{listed}{more}"
+
 
 def trials_section(trials: TrialTable) -> str:
-    """Return the HTML section: scatter plot, importance of choices, and table."""
+    """Return the HTML table of all candidates."""
+    return _trials_table(trials)
+
+
+def importance_section(trials: TrialTable) -> str:
+    """Return the HTML code on the importance of choices for the score of candidates."""
     scored = trials.scored
-    if not scored:
-        return _trials_table(trials)
     importances = choice_importances([(row.choices, value) for row, value in scored], trials.larger)
-    section = _importance_section(importances, [value for _, value in scored], trials.score)
-    plot = _scatter_figure(trials, scored[:MAX_LISTED])
-    return f"{plot}<h3>Which choices mattered</h3>{section}<h3>All trials</h3>{_trials_table(trials)}"
+    return _importance_section(importances, [value for _, value in scored], trials.score)
+
+
+def column_heading(name: str) -> str:
+    """Return a column heading: the name of a score or cost and, if its values are shown without unit, the unit."""
+    return name.replace("_", " ") if is_fraction(name) else heading(name)
+
+
+def _score_text(name: str, value: float | None) -> str:
+    return "failed" if value is None else format_metric(name, value)
+
+
+def cost_text(value: float | None) -> str:
+    """Format a cost without its unit; `-` if it is unknown."""
+    return "-" if value is None else f"{value:,.0f}"
 
 
 def label_text(label: Any) -> str:
@@ -84,49 +147,55 @@ def label_text(label: Any) -> str:
 
 
 def _trials_table(trials: TrialTable) -> str:
-    """Return an HTML table that sorts by a column when it is clicked; rows expand to show choices and training
-    command."""
+    """Return an HTML table to sort and filter; rows expand to show choices and training command."""
     listed = trials.rows[:MAX_LISTED]
     scores = list(dict.fromkeys(name for row in listed for name in row.scores))
-    costs = list(dict.fromkeys(name for row in listed for name in row.costs))
+    costs = list(dict.fromkeys(name for row in listed for name in row.costs if name not in scores))
 
     def cells(row: TrialRow) -> Iterator[object]:
         yield Number(str(row.id), row.id)
         for name in scores:
             score = row.scores.get(name)
-            yield Number("failed" if score is None else format_metric(name, score), score)
+            yield Number(_score_text(name, score), score)
         for name in costs:
-            yield Number(f"{row.costs[name]:,.0f}" if name in row.costs else "-", row.costs.get(name))
+            yield Number(cost_text(row.costs.get(name)), row.costs.get(name))
         choices = ", ".join(f"{path} = {label_text(label)}" for path, label in row.choices.items())
         error = f"<p>{escape(row.error)}</p>" if row.error else ""
         yield details("show", f"<p>{escape(choices)}</p>{error}<code>{escape(trials.command(row.id))}</code>")
 
     more = len(trials.rows) - len(listed)
     note = f"<p>{more:,} more are in the run's journal.</p>" if more else ""
-    head = [*map(sort_button, ["trial", *scores, *costs]), "choices"]
-    return table(head, ([*cells(row)] for row in listed), "figures sortable") + note
+    head = ["trial", *map(column_heading, [*scores, *costs]), "choices"]
+    return sortable_table(f"trials of {trials.phase}", head, [[*cells(row)] for row in listed]) + note
 
 
-def _scatter_figure(trials: TrialTable, scored: Sequence[tuple[TrialRow, float]]) -> str:
-    """Return a scatter plot, score against cost; each point is linked to its table row.
+def _scatter_figure(trials: TrialTable, scored: Sequence[tuple[TrialRow, float]], front: Collection[int]) -> str:
+    """Return a scatter plot of score against cost with the front marked; each point is linked to its table row.
 
     The tooltip of a point shows its numbers and, if there is one, its picture.
     """
     score, width, height = trials.score, 440, 280
-    cost = next((name for name in ("macs", "params") if name in scored[0][0].costs), "trial")
-    places = [row.costs[cost] if cost != "trial" else float(row.id) for row, _ in scored]
-    x = Axis.linear(places, 66, width - 26)
+    other = trials.other or "trial"
+    places = [trials.at(row) for row, _ in scored]
+    limit = trials.limit if trials.limit is not None and trials.limit <= 2 * max(places) else None
+    x = Axis.linear([*places, *([limit] if limit is not None else [])], 66, width - 26, is_fraction(other))
     y = Axis.linear([value for _, value in scored], height - 44, 14, is_fraction(score))
-    elements = [*frame(x, y, cost)]
-    for (row, value), place in zip(scored, places, strict=True):
-        costs = f"\n{cost}: {place:,.0f}" if cost != "trial" else ""
+    elements = [*frame(x, y, column_heading(other))]
+    if limit is not None:
+        elements.append(f'<path class="limit" d="M{pixel(x.at(limit))},14V{height - 44}"><title>bound</title></path>')
+    for (row, value), place in sorted(zip(scored, places, strict=True), key=lambda point: point[0][0].id in front):
+        costs = f"\n{other}: {_score_text(other, place) if other in row.scores else cost_text(place)}"
+        costs = costs if trials.other else ""
         caption = escape(f"trial {row.id}\n{score}: {format_metric(score, value)}{costs}")
         picture = f' data-picture="{data_url(trials.pictures[row.id])}"' if row.id in trials.pictures else ""
         elements.append(
-            f'<circle class="point" tabindex="0" role="button" aria-label="{caption}" data-trial="{row.id}" '
-            f'data-said="{caption}"{picture} cx="{pixel(x.at(place))}" cy="{pixel(y.at(value))}" r="4"/>'
+            f'<circle class="point{" front" if row.id in front else ""}" tabindex="0" role="button" '
+            f'aria-label="{caption}" data-trial="{row.id}" data-said="{caption}"{picture} cx="{pixel(x.at(place))}" '
+            f'cy="{pixel(y.at(value))}" r="{5 if row.id in front else 4}"/>'
         )
-    return figure(f"{score} over {cost}", elements, width, height, "chart points", role="group")
+    keys = [f'<li class="c1">front, best {escape(score.replace("_", " "))} first</li>', '<li class="c0">trial</li>']
+    keys += ['<li class="c1 dashed">bound</li>'] if limit is not None else []
+    return figure(f"{score} over {other}", elements, width, height, "chart points", keys, role="group")
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ class Search(ABC):
 
     batch_name: ClassVar[str] = "batch"
     """Word for a batch in messages and reports, such as "generation" or "rung"."""
+    learns: ClassVar[bool] = True
+    """Whether batches after the first depend on scores."""
 
     def __init__(self, space: Space, objectives: Sequence[str], seed: int, max_trials: int | None = None) -> None:
         self.space, self.max_trials = space, max_trials

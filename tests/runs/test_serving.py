@@ -15,6 +15,7 @@ from archir.cli.runs_server import HOST, Server
 from archir.runs import Run, Trial
 
 HOSTILE = "<script>alert(1)</script>"
+CHOICES = "a: conv(2), b: conv(3), c: conv(4)"
 
 
 @pytest.fixture
@@ -28,33 +29,40 @@ def server(tmp_path: Path) -> Iterator[Server]:
         thread.join()
 
 
-def asked(server: Server, path: str, host: str | None = None, method: str = "GET") -> tuple[int, str, str]:
+def asked(server: Server, path: str, host: str | None = None, method: str = "GET") -> tuple[int, str]:
     connection = http.client.HTTPConnection(HOST, server.server_port, timeout=20)
     connection.request(method, path, headers={"Host": host or f"{HOST}:{server.server_port}"})
     answer = connection.getresponse()
     text = answer.read().decode()
     connection.close()
-    return answer.status, text, answer.headers.get("Refresh", "")
+    return answer.status, text
 
 
 def test_served_page_follows_running_search(server: Server, tmp_path: Path) -> None:
     assert "<h1>Runs</h1>" in asked(server, "/")[1]
-    with Run.create(tmp_path / "x", HOSTILE, {"recipe.toml": f'title = "{HOSTILE}"\n'}, {}) as run:
+    recipe = f"title = {HOSTILE!r}\nspace = 'x.arch'\n[[phase]]\nname = 'evolve'\nstrategy = 'evolution'\n"
+    space = f"net x {{\n input x: f32[1, 4, 4]\n output y = x |> choose op {{ {CHOICES} }}\n}}\n"
+    inputs = {"recipe.toml": recipe, "overrides.json": "{}", "space/x.arch": space}
+    with Run.create(tmp_path / "x", HOSTILE, inputs, {}) as run:
         phase = run.phase("evolve")
-        phase.begin({"strategy": "evolution"})
+        phase.begin({"strategy": "evolution", "epochs": 4})
         for number in range(3):
-            phase.record({"epoch": number, "validation_accuracy": number / 4})
-            phase.put_trial(Trial(number, "h", {HOSTILE: HOSTILE}, "done", {"accuracy": number / 4}))
-            status, text, refresh = asked(server, "/0")
-            assert (status, refresh) == (200, "5")
-            assert text.count("<details><summary>show</summary>") == number + 1
+            phase.record({"epoch": number, "validation_accuracy": number / 4, "seconds": 60.0}, {"op/a": number / 4})
+            phase.put_trial(Trial(number, "h", {"op": "abc"[number]}, "done", {"accuracy": number / 4}))
+            status, text = asked(server, "/0")
+            assert status == 200
+            assert '<body data-reload="5">' in text
+            assert f"{number + 1} of 4" in text
+            assert f"about {3 - number} min" in text
+            assert text.partition('<section id="trials-of')[2].count("<details><summary>show</summary>") == number + 1
+            assert "<h2>Architecture parameters</h2>" in text
             assert HOSTILE not in text
             assert "&lt;script&gt;" in text
         listed = asked(server, "/")[1]
         assert '<a href="/0">x</a>' in listed
         assert "running" in listed
     (tmp_path / "x" / "recipe.toml").write_text("changed")
-    status, text, _ = asked(server, "/0")
+    status, text = asked(server, "/0")
     assert status == 200
     assert "A1803" in text
 

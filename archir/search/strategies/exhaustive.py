@@ -31,6 +31,8 @@ class Exhaustive(Search):
     Raises ArchError (A2505) if the space, not considering cost bounds, has more than `most` architectures.
     """
 
+    learns = False
+
     def __init__(self, space: Space, options: ExhaustiveOptions, seed: int = 0) -> None:
         super().__init__(space, options.objectives, seed)
         if space.satisfying > options.most:

@@ -26,6 +26,8 @@ class RandomOptions(Settings):
 class Random(Search):
     """Random search: samples uniformly, without duplicates, from the architectures that satisfy all constraints."""
 
+    learns = False
+
     def __init__(self, space: Space, options: RandomOptions, seed: int = 0) -> None:
         super().__init__(space, options.objectives, seed, options.trials)
         self.batch = options.batch

@@ -22,6 +22,7 @@ from archir.recipes.external_files import with_teacher_files
 from archir.recipes.job import Trials, outcome_files, read_outcome, read_supernet
 from archir.recipes.parsing import RecipeFile, read, recipe_of_run
 from archir.recipes.recipe import DataSettings, Phase, is_external
+from archir.recipes.run_report import SPLITS, SUMMARY
 from archir.recipes.spaces import space_of
 from archir.runs import Run, Trial
 from archir.runs.folder import OBJECTIVE
@@ -142,7 +143,7 @@ def _run_phases(
 ) -> Mapping[str, Any]:
     """Run the remaining phases and write the results. A finished run is left unchanged."""
     if search.run.finished:
-        stored: Mapping[str, Any] = json.loads(search.run.content(results.SUMMARY))
+        stored: Mapping[str, Any] = json.loads(search.run.content(SUMMARY))
         return stored
     outcomes: dict[str, Outcome] = {}
     for phase in search.recipe.phase:
@@ -337,7 +338,7 @@ def _load_data(search: PreparedSearch, name: str, settings: DataSettings, space:
     """Load the data of a phase, and check that they are unchanged since the run began."""
     (data,) = load_images(search.loaded, search.recipe, settings, space).values()
     splits = {"train": data.train, "held_out": data.held_out}
-    path = f"phases/{name}/{results.SPLITS}"
+    path = f"phases/{name}/{SPLITS}"
     if path in search.run.entries:
         verify(json.loads(search.run.content(path)), settings.source, search.recipe.seed, splits)
     elif distributed.world().rank == 0:

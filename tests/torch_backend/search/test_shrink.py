@@ -92,6 +92,9 @@ def test_shrink_reports_before_and_after_within_budgets(
     assert "tuned" in done.stdout
     assert "networks/tuned/" in done.stdout
     found = json.loads((tmp_path / "run" / "before_and_after.json").read_text())
+    report = (tmp_path / "run" / "report.html").read_text()
+    assert "<h3>Before and after</h3>" in report
+    assert f"<td>{found['after']['macs']:,}</td>" in report
     before, after = found["before"], found["after"]
     assert before["accuracy"] == pytest.approx(json.loads((trained / "accuracy.json").read_text()))
     assert before["params"] == archir.cost(archir.load(f"{trained}/nets.arch:full").graph).params

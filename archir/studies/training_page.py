@@ -39,7 +39,7 @@ def training_report(study: TrainingStudy, comparison: TrainingComparison, text: 
 
 def _sections(study: TrainingStudy, comparison: TrainingComparison, text: str) -> Iterator[tuple[str, str]]:
     tables = "".join(_result_table(name, results) for name, results in comparison.by_measure.items())
-    yield "Result", tables + _RESULT_NOTE.format(escape(comparison.baseline))
+    yield "Result", _answers(comparison) + tables + _RESULT_NOTE.format(escape(comparison.baseline))
     charts = [chart for measure in study.measures if (chart := _curves(comparison.runs, measure.text))]
     if charts:
         yield "Curves", f'{_CURVES_NOTE}<div class="charts">{"".join(charts)}</div>'
@@ -57,10 +57,18 @@ def _sections(study: TrainingStudy, comparison: TrainingComparison, text: str) -
     yield "Study", f'<pre tabindex="0">{escape(text)}</pre>'
 
 
+def _answers(comparison: TrainingComparison) -> str:
+    """Return the verdict on each arm's difference from the baseline, by each measure."""
+    return "".join(
+        f'<p class="verdict {"good" if each.verdict.startswith("apart") else "neutral"}"><b>{escape(each.arm)}</b> - '
+        f"{escape(comparison.baseline)}, {escape(each.measured)}: {escape(each.verdict)}.</p>"
+        for each in comparison.results
+        if each.verdict
+    )
+
+
 def _result_table(measured: str, results: Sequence[ArmResult]) -> str:
-    verdicts = (f"<li>{escape(each.arm)}: {escape(each.verdict)}</li>" for each in results if each.verdict)
-    cells = (result_cells(each) for each in results)
-    return f"<h3>{escape(measured)}</h3>{table(RESULT_HEAD, cells)}<ul>{''.join(verdicts)}</ul>"
+    return f"<h3>{escape(measured)}</h3>{table(RESULT_HEAD, map(result_cells, results))}"
 
 
 def _curves(runs: Sequence[MeasuredRun], measured: str) -> Html | None:

@@ -131,6 +131,7 @@ def test_every_arm_is_a_run_with_every_seed(folder: Path) -> None:
     listed = CliRunner().invoke(main, ["runs", str(folder / "out"), "--json"]).stdout
     assert len(json.loads(listed)) == 6
     page = (folder / "out" / "report.html").read_text()
+    assert '<section id="result"><h2>Result</h2><p class="verdict ' in page  # the answer comes first
     assert page.count('class="band') == 2
     assert "What the learning rate is worth" in page
 

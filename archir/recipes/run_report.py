@@ -112,7 +112,7 @@ class _Reader:
             comparisons=[*self._before_and_after(), *map(self._random_comparison, trials.values()), *self._trained()],
             certainty=list(self._certainty(trials)),
             verdicts=verdicts,
-            next_steps=list(self._next_steps(trials, verdicts)),
+            next_steps=[*{step[1]: step for step in self._next_steps(trials, verdicts)}.values()],  # commands once
             trials=list(trials.values()),
             progress=self._progress() if live else (),
             reload=RELOAD_SECONDS if live else 0,

@@ -234,7 +234,7 @@ def _candidates_of(run: Path, space: Space, conditions: Conditions) -> dict[Arch
 
     Raises ArchError (A1511) if there are none, and errors of architectures that do not belong to the space.
     """
-    from archir.recipes.results import SUMMARY
+    from archir.recipes.run_report import SUMMARY
     from archir.runs import Run
 
     summary = json.loads(Run.open(run).content(SUMMARY)) if SUMMARY in Run.open(run).entries else {}

@@ -24,7 +24,8 @@ def to_html(outline: Outline, depth: int = 1) -> str:
         "opened": sorted(outline.opened(depth)),
         "sizes": {
             "sweeps": layout.SWEEPS, "work": layout.WORK, "header": layout.HEADER, "pad": layout.PAD,
-            "gap": layout.GAP, "lane": layout.LANE, "pull": layout.PULL,
+            "gap": layout.GAP, "lane": layout.LANE, "pull": layout.PULL, "column": layout.MIN_COLUMN,
+            "squared": layout.SQUARED_SWEEPS, "near": layout.NEAR, "snap": layout.SNAP,
         },
         "boxes": [_data(box) for box in boxes],
     }  # fmt: skip
@@ -58,11 +59,12 @@ def _data(box: Box) -> dict[str, Any]:
     if box.parts:
         order = layout.plan(box)
         data |= {
-            "header": printable(box.header),
+            "header": printable(box.header), "along": box.is_choice,
             "least": layout.header_width(box),
             "parts": [part.number for part in box.parts],
             "plan": {
                 "parts": order.parts, "tensors": order.tensors, "rows": order.rows, "segments": order.segments,
+                "beside": order.beside,
             },
         }  # fmt: skip
     return data

@@ -5,8 +5,7 @@ Each scope becomes a part of a tree, which is simplified and then made into boxe
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -16,7 +15,17 @@ from archir.diagrams.diagram import Choice
 from archir.ir.graph import Graph
 from archir.passes.cost import Cost
 from archir.pictures import labels
-from archir.pictures.items import Details, Inventory, Item, Path, inventory
+from archir.pictures.items import (
+    Details,
+    Inventory,
+    Item,
+    Path,
+    alternatives_list,
+    choice_lists,
+    inventory,
+    stem,
+    taken,
+)
 from archir.pictures.labels import Kind
 from archir.pictures.style import Heat, colour_index, legend, share_text
 
@@ -38,6 +47,9 @@ class Box:
     details: Details = ()
     is_varying: bool = False
     is_choice: bool = False
+    """True if the box is expanded with the box that contains it, so that it does not count as a level."""
+    is_beside: bool = False
+    """True if the box stands beside the others: a list of alternatives."""
     parts: tuple[Box, ...] = ()
     links: tuple[Link, ...] = ()
     heat: int | None = None
@@ -55,7 +67,7 @@ class Box:
     def header(self) -> str:
         """Text next to the title when the box is expanded. It omits the alternatives of a choice, which are then
         visible."""
-        return " · ".join(self.lines[:-1] if self.is_choice else self.lines)
+        return " · ".join(self.lines[:-1] if self.kind == "choice" else self.lines)
 
     def walk(self) -> Iterator[Box]:
         """Yield this box and all boxes inside it."""
@@ -92,16 +104,12 @@ class Outline:
     subtitle: str
     root: Box
     leaf_edges: tuple[tuple[int, int], ...]
-    is_block: bool = False
     scale: tuple[tuple[str, str], ...] = ()
     """Legend of the cost colours: (CSS class, meaning) pairs; empty if boxes are not coloured."""
 
     def opened(self, depth: int) -> frozenset[int]:
-        """Return the numbers of the boxes to expand so that `depth` levels are visible.
-
-        In the picture of a block, the box of the block itself does not count as a level.
-        """
-        return self.root.opened(depth + self.is_block)
+        """Return the numbers of the boxes to expand so that `depth` levels are visible."""
+        return self.root.opened(depth)
 
 
 def outline(graph: Graph, block: str | None = None, heat: Heat | None = None) -> Outline:
@@ -116,9 +124,11 @@ def outline(graph: Graph, block: str | None = None, heat: Heat | None = None) ->
         path = find(root, contents, block).path
         cut(contents, path)
         root = tree(contents)
-        for _ in path[1:]:
-            root.adopt([child for part in root.parts for child in ([part] if part.item is not None else part.parts)])
-    simplify(root, contents)
+        while (only := _only_box(root, contents, path)) is not None:
+            root.adopt([child for part in root.parts for child in (part.parts if part is only else [part])])
+    simplify(root, contents, _wrapped(root, contents))
+    list_alternatives(root, contents)
+    fold(root, contents, _readers(contents))
     break_cycles(root, contents)
     builder = _BoxBuilder(contents, links_of(root, contents), heat)
     box = builder.box(root)
@@ -126,17 +136,32 @@ def outline(graph: Graph, block: str | None = None, heat: Heat | None = None) ->
     title, facts = graph.name if block is None else block, _subtitle(graph, contents, block)
     if heat is not None:
         facts += f" · colours: share of {heat.title}, {labels.amount(round(builder.total))} in all"
-        return Outline(title, facts, box, edges, block is not None, tuple(legend(builder.total)))
-    return Outline(title, facts, box, edges, block is not None)
+        return Outline(title, facts, box, edges, tuple(legend(builder.total)))
+    return Outline(title, facts, box, edges)
+
+
+def _only_box(root: Part, contents: Inventory, path: Path) -> Part | None:
+    """Return the box that contains all of the block at `path` but its inputs, its outputs and lists of alternatives;
+    None if there is none, or if it is a choice in the block."""
+    boxes = [part for part in root.parts if part.item is None]
+    items = [contents.items[part.item] for part in root.parts if part.item is not None]
+    is_only = len(boxes) == 1 and all(item.kind == "io" or item.is_beside for item in items)
+    around = is_only and boxes[0].path == path[: len(boxes[0].path)]
+    return boxes[0] if around or (is_only and not _is_choice(boxes[0], contents)) else None
 
 
 def _subtitle(graph: Graph, contents: Inventory, block: str | None) -> str:
     operations = sum(map(_is_operation, contents.items))
+    choices = len(graph.decisions) if block is None else len(_choices(contents.items))
     facts = [f"block of {graph.name}"] if block is not None else []
     facts.append(labels.counted(operations, "operation"))
-    if graph.decisions and block is None:
-        facts.append(labels.counted(len(graph.decisions), "choice"))
+    facts += [labels.counted(choices, "choice")] * bool(choices)
     return " · ".join([*facts, *_costs(contents.items)])
+
+
+def _choices(items: Iterable[Item]) -> set[str]:
+    """Return the paths of the choices that items show, or on which they depend."""
+    return {path for item in items for path in (*item.choices, *item.shows)}
 
 
 def _is_operation(item: Item) -> bool:
@@ -173,7 +198,10 @@ class _BoxBuilder:
             self.numbers[part.item] = number
             item = self.contents.items[part.item]
             scope = dict(item.details).get("scope", "")
-            box = Box(number, item.kind, item.title, item.lines, scope, item.details, item.is_varying)
+            box = Box(
+                number, item.kind, item.title, item.lines, scope, item.details, item.is_varying,
+                is_beside=item.is_beside,
+            )  # fmt: skip
             return self._coloured(box, item.heat)
         parts = tuple(self.box(inner) for inner in part.parts)
         place = {inner: i for i, inner in enumerate(part.parts)}
@@ -183,7 +211,7 @@ class _BoxBuilder:
         )
         choice = self.contents.choices.get(part.path)
         lines, details = self._text(part)
-        title = part.title if choice is None else f"choose {choice.path.rpartition('.')[2]}"
+        title = part.title if choice is None or part.wrapper else f"choose {_last(choice)}"
         box = Box(
             number,
             "block" if choice is None else "choice",
@@ -192,9 +220,9 @@ class _BoxBuilder:
             _scope(part, choice),
             details,
             choice is not None,
-            choice is not None,
-            parts,
-            links,
+            choice is not None and not part.wrapper,
+            parts=parts,
+            links=links,
         )
         leaves = (self.contents.items[leaf.item] for leaf in walk(part) if leaf.item is not None)
         return self._coloured(box, sum((item.heat for item in leaves), Fraction(0)))
@@ -220,17 +248,19 @@ class _BoxBuilder:
         lines: list[str] = []
         if choice is not None:
             details += [("choice", choice.path), ("tags", labels.tags(choice))]
-            lines += [labels.tags(choice), labels.taken(choice)]
-            lines += [labels.outcomes(choice, list(range(choice.outcome_count)))]
+            if part.wrapper:
+                lines += [f"{stem(_last(choice))}: {taken(choice)}", shape]
+            else:
+                lines += [labels.tags(choice), labels.taken(choice)]
+                lines += [labels.outcomes(choice, list(range(choice.outcome_count)))]
             details += [("alternatives", ", ".join(map(str, choice.alternatives[:50])))]
         else:
             name = self.contents.blocks.get(scope, "")
             details += [("block", name)]
-            plain = re.sub(r"(_\d+)?(\[\d+\])*$", "", part.title)
-            lines += [name if name != plain else ""]
-            inner = sum(path[: len(part.path)] == part.path for path in self.contents.choices)
-            details += [("choices", f"{inner:,}" if inner else "")]
-            lines += [shape, labels.counted(inner, "choice") if inner else " · ".join(costs)]
+            lines += ["" if stem(part.title).startswith(name) else name]
+            choices = len(_choices(items))
+            details += [("choices", f"{choices:,}" if choices else "")]
+            lines += [shape, *([labels.counted(choices, "choice")] if choices else costs)]
         operations = sum(map(_is_operation, items))
         details += [("result", shape), ("operations", f"{operations:,}"), ("cost", ", ".join(costs))]
         visible_lines = tuple(labels.shortened(line) for line in lines if line)
@@ -242,6 +272,10 @@ def _scope(part: Part, choice: Choice | None) -> str:
     return ".".join(part.path) if choice is None or "%" not in part.path[-1] else choice.path
 
 
+def _last(choice: Choice) -> str:
+    return choice.path.rpartition(".")[2]
+
+
 @dataclass(eq=False)
 class Part:
     """Tree node from which a box is built: an item (leaf), or a scope with parts."""
@@ -249,6 +283,8 @@ class Part:
     path: Path
     title: str
     item: int | None = None
+    wrapper: bool = False
+    """True for a choice that is shown in place of a block, which consists of it."""
     parts: list[Part] = field(default_factory=list)
     parent: Part | None = None
 
@@ -293,9 +329,18 @@ def tree(contents: Inventory) -> Part:
                 parent.parts.append(boxes[path])
             parent = boxes[path]
         parent.parts.append(Part((*item.place, item.name), item.title, number, parent=parent))
+    for path, (place, name) in contents.moved.items():
+        if path in boxes and place in boxes:
+            part = boxes[path]
+            boxes[path[:-1]].parts.remove(part)
+            part.title, part.parent = name, boxes[place]
+            boxes[place].parts.append(part)
     for path, names in contents.alternatives.items():
         if path in boxes:
-            boxes[path].parts.sort(key=lambda part: (*names, part.path[-1]).index(part.path[-1]))
+            order = {name: number for number, name in enumerate(names)}
+            boxes[path].parts.sort(
+                key=lambda part: order.get(part.title if part.item is None else part.path[-1], len(order))
+            )
     return root
 
 
@@ -323,11 +368,13 @@ def cut(contents: Inventory, path: Path) -> None:
     )
     new_numbers: dict[int, int] = {}
     remaining: list[Item] = []
-    for number in sources:
+    for number, title in zip(sources, _numbered("input", len(sources)), strict=True):
         name = ".".join((*items[number].place, items[number].name))
         details = (("from", name), ("shape", items[number].shape))
         new_numbers[number] = len(remaining)
-        remaining.append(Item((), name, "io", "input", (items[number].shape,), details, (), Cost(0, 0, 0)))
+        remaining.append(
+            Item((), name, "io", title, (items[number].shape,), details, (), Cost(0, 0, 0), items[number].shape)
+        )
     for number in inside:
         new_numbers[number] = len(remaining)
         remaining.append(items[number])
@@ -335,44 +382,199 @@ def cut(contents: Inventory, path: Path) -> None:
         replace(item, reads=tuple(new_numbers[source] for source in item.reads)) if item.reads else item
         for item in remaining
     ]
-    for number in results:
+    for number, title in zip(results, _numbered("output", len(results)), strict=True):
         remaining.append(
-            Item((), "output", "io", "output", (items[number].shape,), (), (new_numbers[number],), Cost(0, 0, 0))
+            Item((), title, "io", title, (items[number].shape,), (), (new_numbers[number],), Cost(0, 0, 0))
         )
+    shown = {path for item in remaining for path in item.shows}
+    outer = dict.fromkeys(path for item in remaining for path in item.choices if path not in shown)
+    remaining += choice_lists(((), contents.decisions[path]) for path in outer)
     contents.items[:] = remaining
 
 
-def simplify(part: Part, contents: Inventory) -> None:
-    """Remove each box that has only one part, unless the box represents a block or a choice."""
+def _numbered(title: str, count: int) -> list[str]:
+    return [title] if count == 1 else [f"{title} {i + 1}" for i in range(count)]
+
+
+def _is_choice(part: Part, contents: Inventory) -> bool:
+    return part.item is None and part.path in contents.choices
+
+
+def _wrapped(root: Part, contents: Inventory) -> dict[str, set[str]]:
+    """For the name of each block of which some calls have only one part, return the names of these parts."""
+    names: dict[str, set[str]] = {}
+    for part in walk(root):
+        if len(part.parts) == 1 and (block := contents.blocks.get(".".join(part.path))) is not None:
+            child = part.parts[0]
+            while child.item is None and len(child.parts) == 1 and ".".join(child.path) not in contents.blocks:
+                child = child.parts[0]
+            names.setdefault(block, set()).add(stem(child.title))
+    return names
+
+
+def simplify(part: Part, contents: Inventory, wrapped: Mapping[str, set[str]]) -> None:
+    """Replace each box that has only one part by this part, unless the box is a choice.
+
+    The part takes over the title of an alternative. A box takes over that of a block that always consists of the same:
+    of `normal`, but not of `edge`, if `normal` always consists of a call of `searched`, and `edge` of one of several
+    blocks. `wrapped` has the names of the parts of these blocks.
+    """
     for inner in part.parts:
-        simplify(inner, contents)
+        simplify(inner, contents, wrapped)
     parts = []
     for inner in part.parts:
-        while _is_trivial(inner, contents):
+        if inner.item is None and len(inner.parts) == 1 and not _is_choice(inner, contents):
             child = inner.parts[0]
-            child.title = child.title if child.item is not None else f"{inner.title}.{child.title}"
+            block = contents.blocks.get(".".join(inner.path))
+            is_alternative = _is_choice(part, contents)
+            if _is_choice(child, contents):
+                if is_alternative:
+                    parts.append(inner)
+                    continue
+                child.title, child.wrapper = inner.title, True
+            elif is_alternative and child.item is not None:
+                _name_alternative(child, inner.title, contents)
+            elif child.item is None and (is_alternative or (block is not None and len(wrapped[block]) == 1)):
+                child.title = inner.title
             inner = child
         parts.append(inner)
     part.adopt(parts)
 
 
-def _is_trivial(part: Part, contents: Inventory) -> bool:
-    """Return True if a box merely wraps its single part.
-
-    Side effect: if the box is an alternative whose single part is an operation, the operation takes over its name.
-    """
-    if part.item is not None or len(part.parts) != 1 or part.path in contents.choices:
-        return False
-    child = part.parts[0]
-    if part.path[:-1] in contents.choices:
-        if child.item is None or contents.items[child.item].kind == "choice":
-            return False
-        item = contents.items[child.item]
-        name = part.path[-1]
+def _name_alternative(part: Part, name: str, contents: Inventory) -> None:
+    """Give an operation the name of the alternative that consists of it; its own title becomes its first line."""
+    assert part.item is not None
+    item = contents.items[part.item]
+    if item.kind != "choice":
         lines = item.lines if item.title == name else (item.title, *item.lines)
-        contents.items[child.item] = replace(item, title=labels.shortened(name), lines=lines, alternative=name)
-        return True
-    return ".".join(part.path) not in contents.blocks
+        contents.items[part.item] = replace(item, title=labels.shortened(name), lines=lines, alternative=name)
+
+
+def list_alternatives(part: Part, contents: Inventory) -> None:
+    """Add the list of alternatives beside blocks that choose among the same ones, such as the edges of a cell."""
+    sets: dict[tuple[object, ...], list[Choice]] = {}
+    for inner in part.parts:
+        list_alternatives(inner, contents)
+        if inner.wrapper:
+            choice = contents.choices[inner.path]
+            sets.setdefault((stem(_last(choice)), choice.alternatives, choice.k), []).append(choice)
+    for choices in sets.values():
+        if len(choices) > 1:
+            item = alternatives_list(part.path, choices[0])
+            contents.items.append(item)
+            part.adopt([*part.parts, Part((*part.path, item.name), item.title, len(contents.items) - 1)])
+
+
+_MIN_REPETITIONS = 3
+"""Minimum number of equal repetitions that are folded into one box."""
+_MAX_PERIOD = 12
+"""Maximum number of parts of one repetition."""
+
+
+def _readers(contents: Inventory) -> dict[int, list[int]]:
+    """Return the items that read each item."""
+    readers: dict[int, list[int]] = {}
+    for source, target in item_edges(contents):
+        readers.setdefault(source, []).append(target)
+    return readers
+
+
+def fold(part: Part, contents: Inventory, readers: Mapping[int, list[int]]) -> None:
+    """Put repetitions of equal parts, each of which reads the one before, into one box, titled `normal × 6`."""
+    for inner in part.parts:
+        fold(inner, contents, readers)
+    if _is_choice(part, contents) or len(part.parts) < _MIN_REPETITIONS:
+        return
+    signatures = [_signature(inner, contents, readers) for inner in part.parts]
+    owner = {leaf.item: i for i, inner in enumerate(part.parts) for leaf in walk(inner) if leaf.item is not None}
+    reads = [set[int]() for _ in part.parts]
+    last_reader = [0] * len(part.parts)
+    for item, i in owner.items():
+        reads[i] |= {owner[source] for source in contents.items[item].reads if owner.get(source, i) != i}
+        for reader in readers.get(item, ()):
+            is_pick = (
+                owner.get(reader) is not None
+                and part.parts[owner[reader]].item == reader
+                and contents.items[reader].kind == "choice"
+            )
+            if not is_pick:
+                last_reader[i] = max(last_reader[i], owner.get(reader, len(part.parts)))
+    runs = [
+        (count * period, _size(part.parts[start + period - 1]), -period, start)
+        for start in range(len(part.parts))
+        for period in range(1, min(_MAX_PERIOD, (len(part.parts) - start) // _MIN_REPETITIONS) + 1)
+        if any(inner.parts for inner in part.parts[start : start + period])
+        and (count := _repetitions(start, period, signatures, reads, last_reader))
+    ]
+    folded: dict[int, int] = {}
+    boxes: dict[int, Part] = {}
+    for length, _, negative, start in sorted(runs, key=lambda run: (run[:3], -run[3]), reverse=True):
+        if not any(start < other + size and other < start + length for other, size in folded.items()):
+            folded[start] = length
+            boxes[start] = _folded(part, part.parts[start : start + length], length // -negative)
+    inside = {start + i for start, length in folded.items() for i in range(length)}
+    part.adopt([boxes.get(i, inner) for i, inner in enumerate(part.parts) if i in boxes or i not in inside])
+
+
+def _size(part: Part) -> int:
+    return sum(1 for _ in walk(part))
+
+
+def _signature(part: Part, contents: Inventory, readers: Mapping[int, list[int]]) -> object:
+    """Return a value that is equal for parts that look the same: with the same operations, which read each other
+    alike, and results of the same shapes. Rates of dropout may differ."""
+    leaves = [leaf.item for leaf in walk(part) if leaf.item is not None]
+    index = {number: i for i, number in enumerate(leaves)}
+    looks = []
+    for number in leaves:
+        item = contents.items[number]
+        is_result = any(reader not in index for reader in readers.get(number, ()))
+        settings = item.lines[:-1] if "drop" not in item.title else ()
+        reads = tuple(index.get(source, -1) for source in item.reads)
+        looks.append((stem(item.title), item.shape if is_result else "", settings, reads))
+    return stem(part.title), tuple(looks)
+
+
+def _repetitions(
+    start: int, period: int, signatures: list[object], reads: list[set[int]], last_reader: list[int]
+) -> int:
+    """Return how many repetitions of `period` parts from part `start` on can be folded; 0 if too few.
+
+    Each repetition reads earlier ones in the same way, the one before included, and what follows reads the last ones
+    only.
+    """
+    count = 1
+    while signatures[start : start + period] == signatures[start + count * period : start + (count + 1) * period]:
+        count += 1
+    if count < _MIN_REPETITIONS:
+        return 0
+    wiring = [
+        {
+            (offset, (source - start) % period, repetition - (source - start) // period)
+            for offset in range(period)
+            for source in reads[start + repetition * period + offset]
+            if source >= start
+        }
+        for repetition in range(count)
+    ]
+    back = max((distance for _, _, distance in wiring[-1]), default=0)
+    end = start + count * period
+    is_chain = all(
+        wires == {wire for wire in wiring[-1] if wire[2] <= repetition} and any(wire[2] == 1 for wire in wires)
+        for repetition, wires in enumerate(wiring[1:], 1)
+    )
+    is_closed = all(reader < end for reader in last_reader[start : end - back * period])
+    return count if is_chain and is_closed and wiring[0] == {wire for wire in wiring[-1] if not wire[2]} else 0
+
+
+def _folded(parent: Part, parts: list[Part], count: int) -> Part:
+    """Return a box that contains `count` repetitions."""
+    main = max(parts[: len(parts) // count], key=_size)
+    last = max(parts[-len(parts) // count :], key=_size)
+    name = f"{main.path[-1]} … {last.path[-1]}"
+    box = Part((*parent.path, name), f"{stem(main.title)} × {count}", parent=parent)
+    box.adopt(parts)
+    return box
 
 
 def links_of(root: Part, contents: Inventory) -> Links:

@@ -7,6 +7,8 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
+from itertools import combinations, permutations, product
+from math import factorial, prod
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -29,7 +31,7 @@ from archir.ops.conv import Conv
 from archir.passes import PASSES, run
 from archir.pictures import FORMATS, picture
 from archir.pictures.labels import amount, width
-from archir.pictures.layout import HEADER, Edge, Sheet, place
+from archir.pictures.layout import HEADER, Edge, Sheet, place, plan
 from archir.pictures.outline import Box, Link, Outline, outline
 from archir.spaces.space import Space
 from tests.conftest import EXAMPLES, ROOT
@@ -99,7 +101,7 @@ def test_a_choice_holds_its_alternatives_side_by_side(space: Graph) -> None:
     of = outline(space, "layer")
     names = [f"local_k{kernel}_h{heads}" for kernel in (3, 5, 7) for heads in (4, 8)]
     assert titles(of) == [
-        "input", "layer[0]", "choose op", *names, "nonlocal", "one of 7", "shortcut", "add", "output",
+        "input", "choose op", *names, "nonlocal", "one of 7", "conv 1×1", "add", "output",
     ]  # fmt: skip
     choice = box(of, "choose op")
     assert choice.is_varying
@@ -113,7 +115,7 @@ def test_a_choice_holds_its_alternatives_side_by_side(space: Graph) -> None:
 def test_every_way_of_choosing_is_drawn(small: Graph) -> None:
     of = outline(small)
     value = next(one for one in of.root.parts if one.title == "choose kernel" and not one.parts)
-    assert (value.kind, value.parts, value.lines) == ("choice", (), ("3 | 5", "@size"))
+    assert (value.kind, value.parts, value.lines) == ("choice", (), ("3 | 5 @size",))
     by_value = next(one for one in of.root.parts if one.title == "choose kernel" and one.parts)
     assert [part.title for part in by_value.parts] == ["3", "5", "one of 2"]
     assert [part.kind for part in by_value.parts] == ["through", "pooling", "choice"]
@@ -128,7 +130,7 @@ def test_cell_calls_are_drawn_as_separate_boxes() -> None:
     text += "net n {\n input x: f32[8, 4, 4]\n output y = x |> c |> c\n}"
     of = outline(elaborate(text))
     assert titles(of) == ["x", "c", "c_2", "y"]
-    assert box(of, "c_2").lines == ("8×4×4", "1 choice")
+    assert box(of, "c_2").lines == ("op: 1 of 2", "8×4×4")
     assert not any("params" in line for line in box(of, "c").lines)
 
 
@@ -136,7 +138,7 @@ def test_boxes_show_costs_of_their_blocks() -> None:
     graph = loading.graph(EXAMPLES / "resnet50.arch")
     of = outline(graph)
     assert of.subtitle == "190 operations · 25.6M params · 4.09G MACs"
-    assert box(of, "bottleneck[0][0]").lines == ("256×56×56", "75K params · 231M MACs")
+    assert box(of, "bottleneck[0][0]").lines == ("256×56×56", "75K params", "231M MACs")
     details = dict(next(one for one in of.root.walk() if one.scope == "imagenet_stem.conv_bn.conv").details)
     assert details["weight weight"] == "64×3×7×7"
     assert details["params"] == "9,408"
@@ -149,7 +151,7 @@ def test_an_architecture_has_no_choice_left(space: Graph) -> None:
     assert len(titles(of)) == 10
     assert all(one.kind not in ("choice", "through") and not one.is_varying for one in of.root.walk())
     layer = next(one for one in of.root.walk() if one.scope == "stage[0].layer[0]")
-    assert any(part.title.startswith("op.") and part.lines[0] == "bottleneck" for part in layer.parts)
+    assert any(part.title.startswith("local_k") and part.lines[0] == "bottleneck" for part in layer.parts)
 
 
 def test_block_is_selected_by_scope_or_name(space: Graph) -> None:
@@ -176,6 +178,80 @@ def test_amount_formats_number(number: int, text: str) -> None:
     assert amount(number) == text
 
 
+def test_cell_is_drawn_as_inputs_nodes_and_edges() -> None:
+    of = outline(small_graph("darts/darts.arch:darts"), "normal")
+    edges = [part for part in of.root.parts if part.title.startswith("edge")]
+    assert len(edges) == 14
+    assert all((edge.kind, edge.lines[0]) == ("choice", "op: 1 of 7") for edge in edges)
+    nodes = [part for part in of.root.parts if part.title == "add"]
+    assert [node.lines[0] for node in nodes[1:]] == ["2 of 3 inputs", "2 of 4 inputs", "2 of 5 inputs"]
+    others = [part.title for part in of.root.parts if part not in (*edges, *nodes)]
+    assert others == ["input 1", "input 2", "concat", "choose inputs[0]", "output", "op: 1 of 7"]
+    assert [part.title for part in of.root.parts if part.is_beside] == ["choose inputs[0]", "op: 1 of 7"]
+    linked = {part for a, b, _ in of.root.links for part in (a, b)}
+    assert linked == {i for i, part in enumerate(of.root.parts) if not part.is_beside}
+    assert " · 18 choices" in of.subtitle
+    assert titles(outline(small_graph("darts/darts.arch:darts"), "normal"), 2).count("sep_conv_3x3") == 14
+
+
+def test_choices_made_outside_of_a_block_are_listed_beside_it() -> None:
+    of = outline(small_graph("glit/glit.arch:glit"), "layer")
+    beside = [part.title for part in of.root.parts if part.is_beside]
+    assert beside == ["choose expansion[0]", "choose kernel[0]", "choose key[0]", "choose ratio[0]"]
+    assert box(of, "choose globals[0]").kind == "choice"
+    assert " · 5 choices" in of.subtitle
+
+
+def test_block_of_one_part_is_drawn_as_this_part() -> None:
+    text = """
+block inner(x, width) {
+    return x |> conv(width) |> relu
+}
+block outer(x) {
+    return x |> inner(8)
+}
+block varied(x, op) {
+    return x |> op(8)
+}
+block plain(x, width) {
+    return x |> linear(width)
+}
+net n {
+    input x: f32[8, 4, 4]
+    y = x |> outer |> varied(inner) |> varied(conv)
+    output z = y |> global_avg_pool |> plain(10)
+}
+"""
+    of = outline(elaborate(text))
+    assert titles(of) == ["x", "outer", "inner", "conv 3×3", "global_avg_pool", "linear", "z"]
+    assert box(of, "outer").lines[0] == "inner"
+    assert [part.title for part in box(of, "outer").parts] == ["conv 3×3", "relu"]
+
+
+def chain(body: str, result: str = "x") -> list[str]:
+    """Titles of a net whose variables `x` and `y` change in a loop."""
+    text = "block b(x) {\n return x |> conv(8) |> relu\n}\n"
+    text += f"net n {{\n input i: f32[8, 4, 4]\n x = i\n y = i\n {body}\n output o = {result}\n}}"
+    return titles(outline(elaborate(text)))
+
+
+def test_equal_blocks_that_follow_each_other_are_folded() -> None:
+    assert chain("for i in 0..5 {\n x = x |> b\n}") == ["i", "b × 5", "o"]
+    assert chain("for i in 0..2 {\n x = x |> b\n}") == ["i", "b[0]", "b[1]", "o"]
+    assert chain("for i in 0..5 {\n z = x\n x = b(x) + y\n y = z\n}") == ["i", "b × 5", "o"]
+    wider = chain('for i in 0..6 {\n x = x |> b |> max_pool(2, stride=2 if i == 2 else 1, padding="same")\n}')
+    assert wider[1:2] + wider[-2:] == ["b[0]", "b × 3", "o"] or "b × 3" in wider
+
+
+def test_blocks_are_not_folded_if_others_read_them_or_they_are_parallel() -> None:
+    read = chain("t = []\n for i in 0..5 {\n x = x |> b\n t = t + [x]\n}", "concat(t)")
+    assert read == ["i", *(f"b[{i}]" for i in range(5)), "concat", "o"]
+    parallel = chain("t = [i |> b for k in 0..5]", "concat(t)")
+    assert parallel[1:6] == [f"b[{i}]" for i in range(5)]
+    dense = chain("t = [i]\n for k in 0..5 {\n t = t + [sum(t) |> b]\n}", "t[5]")
+    assert dense.count("b[4]") == 1
+
+
 # Where it stands
 
 
@@ -199,7 +275,11 @@ def check_sheet(one: Box, sheets: dict[int, Sheet]) -> None:
     for part, a in enumerate(spots[:-1]):
         b = corners[:, part + 1 :]
         assert ((a[2] < b[0]) | (b[2] < a[0]) | (a[3] < b[1]) | (b[3] < a[1])).all()
+    in_rows = [i for i, part in enumerate(one.parts) if not part.is_beside]
+    beside = [spots[i][0] for i in range(len(spots)) if i not in in_rows]
     assert set(drawn(sheet)) == set(one.links)
+    for ends in ([(e.source, e.x0, e.tensor) for e in sheet.edges], [(e.target, e.x1, e.tensor) for e in sheet.edges]):
+        assert len({end[:2] for end in ends if end[0] >= 0}) == len({end for end in ends if end[0] >= 0})
     for edge in sheet.edges:
         if edge.source >= 0:
             left, _, right, bottom = spots[edge.source]
@@ -213,13 +293,13 @@ def check_sheet(one: Box, sheets: dict[int, Sheet]) -> None:
             assert edge.y1 == top
             entries = inner[edge.target].entries
             assert entries is None or edge.x1 == pytest.approx(left + entries[edge.tensor])
-        assert 0 < edge.x0 < sheet.width
-        assert 0 < edge.x1 < sheet.width
+        assert 0 < edge.x0 < min([sheet.width, *beside])
+        assert 0 < edge.x1 < min([sheet.width, *beside])
         assert edge.y0 <= edge.leave < edge.arrive == edge.y1
-        if spots:
-            left, top, right, bottom = corners
+        if in_rows:
+            left, top, right, bottom = corners[:, in_rows]
             straight = (edge.y0 < bottom) & (top < edge.leave) & (left < edge.x0) & (edge.x0 < right)
-            assert set(np.flatnonzero(straight)) <= {edge.source}
+            assert {in_rows[part] for part in np.flatnonzero(straight)} <= {edge.source}
             assert ((bottom <= edge.leave) | (top >= edge.arrive)).all()
 
 
@@ -280,6 +360,38 @@ def test_a_thousand_nodes_are_laid_out(space: Graph) -> None:
 def test_width_estimates_order_texts_by_width() -> None:
     assert width("iii", 10) < width("nnn", 10) < width("WWW", 10)
     assert width("漢字", 10) > width("ab", 10)
+
+
+def crossings(box: Box) -> int:
+    """How often edges of a box cross between its rows."""
+    order = plan(box)
+    place = {slot: k for row in order.rows for k, slot in enumerate(row)}
+    ends = [(row, place[a], place[b]) for row, a, b, *_ in order.segments]
+    return sum(r == s and (a - c) * (b - d) < 0 for (r, a, b), (s, c, d) in combinations(ends, 2))
+
+
+def test_a_planar_cell_is_drawn_without_crossings() -> None:
+    assert crossings(outline(small_graph("nas_bench_201/nas_bench_201.arch:nas_bench_201"), "searched").root) == 0
+
+
+@given(st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12))
+def test_no_other_order_of_rows_has_fewer_crossings(pairs: set[tuple[int, int]]) -> None:
+    links: list[Link] = sorted((min(pair), max(pair), min(pair)) for pair in pairs if pair[0] != pair[1])
+    root = Box(0, "block", "", parts=tuple(Box(i + 1, "data", "") for i in range(7)), links=tuple(dict.fromkeys(links)))
+    order = plan(root)
+    ends: list[tuple[int, int, int]] = [(row, a, b) for row, a, b, *_ in order.segments]
+    ways = prod(factorial(len(row)) for row in order.rows)
+    if ways > 300:
+        return
+
+    def count(rows: tuple[tuple[int, ...], ...]) -> int:
+        place = {slot: k for row in rows for k, slot in enumerate(row)}
+        return sum(
+            r == s and (place[a] - place[c]) * (place[b] - place[d]) < 0
+            for (r, a, b), (s, c, d) in combinations(ends, 2)
+        )
+
+    assert count(order.rows) == min(map(count, product(*(list(permutations(row)) for row in order.rows))))
 
 
 # Formats

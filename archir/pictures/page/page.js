@@ -4,7 +4,7 @@
   const open = new Set(opened), parent = [], level = [0];
   boxes.forEach((box, i) => (box.parts || []).forEach((part) => {
     parent[part] = i;
-    level[part] = level[i] + (boxes[part].kind !== "choice" || !boxes[part].parts);
+    level[part] = level[i] + !boxes[part].along;
   }));
 
   // Layout, the same as in archir/pictures/layout.py.
@@ -12,20 +12,22 @@
   function place(number) {
     const box = boxes[number];
     if (!open.has(number)) return { width: box.width, height: box.height };
-    const inner = box.parts.map(place), { parts, tensors, rows, segments } = box.plan;
+    const inner = box.parts.map(place), { parts, tensors, rows, segments, beside } = box.plan;
     const sheet = (slot) => (parts[slot] >= 0 ? inner[parts[slot]] : null);
     const size = parts.map((_, slot) => (sheet(slot) ? sheet(slot).width : 0));
-    const port = (slot, tensor, ends) => {
+    const port = (slot, tensor, ends, offset) => {
       const s = sheet(slot);
-      return s && s[ends] ? s[ends].get(tensor) - s.width / 2 : 0;
+      return s && s[ends] ? s[ends].get(tensor) - s.width / 2 : offset;
     };
     let middles = columns(box.plan, size, port);
     let left = Infinity, right = -Infinity;
-    middles.forEach((x, slot) => {
-      left = Math.min(left, x - size[slot] / 2);
-      right = Math.max(right, x + size[slot] / 2);
+    rows.flat().forEach((slot) => {
+      left = Math.min(left, middles[slot] - size[slot] / 2);
+      right = Math.max(right, middles[slot] + size[slot] / 2);
     });
-    const content = right - left, width = Math.max(box.least, content + 2 * sizes.pad);
+    if (left > right) left = right = 0;
+    const content = right - left;
+    let width = Math.max(box.least, content + 2 * sizes.pad);
     middles = middles.map((x) => x + (width - content) / 2 - left);
 
     const aside = rows.map(() => 0), tops = [], bottoms = [], last = rows.length - 1;
@@ -37,15 +39,26 @@
       bottoms.push(y);
       if (row < last) y += (row === 0 || row === last - 1 ? 18 : 28) + Math.min(60, aside[row] / 12);
     });
-    const corners = [];
+    const corners = [], stack = beside.reduce((sum, part) => sum + inner[part].height + sizes.gap / 2, 0);
+    const highest = Math.max(bottoms[last], sizes.column) - sizes.header, first = sizes.header + sizes.pad;
+    const count = Math.max(1, Math.ceil(stack / highest));
+    let spotX = width - sizes.pad + sizes.gap, spotY = first;
+    for (const part of beside) {
+      if (spotY > first + stack / count) [spotX, spotY] = [width - sizes.pad + sizes.gap, first];
+      corners[part] = [spotX, spotY];
+      spotY += inner[part].height + sizes.gap / 2;
+      width = Math.max(width, spotX + inner[part].width + sizes.pad);
+      bottoms[last] = Math.max(bottoms[last], spotY - sizes.gap / 2 + sizes.pad);
+    }
+    tops[last] = bottoms[last];
     rows.forEach((slots, row) => slots.forEach((slot) => {
       if (parts[slot] >= 0) corners[parts[slot]] = [middles[slot] - size[slot] / 2, tops[row]];
     }));
-    const edges = segments.map(([row, upper, lower, tensor]) => ({
-      x0: middles[upper] + port(upper, tensor, "exits"),
+    const edges = segments.map(([row, upper, lower, tensor, leaving, entering]) => ({
+      x0: middles[upper] + port(upper, tensor, "exits", leaving),
       y0: tops[row] + (sheet(upper) ? sheet(upper).height : 0),
       leave: bottoms[row],
-      x1: middles[lower] + port(lower, tensor, "entries"),
+      x1: middles[lower] + port(lower, tensor, "entries", entering),
       y1: tops[row + 1],
       tensor, source: parts[upper], target: parts[lower],
     }));
@@ -55,8 +68,8 @@
 
   function columns({ parts, rows, segments }, size, port) {
     const middles = parts.map(() => 0), above = parts.map(() => []), below = parts.map(() => []);
-    segments.forEach(([, upper, lower, tensor]) => {
-      const offset = port(upper, tensor, "exits") - port(lower, tensor, "entries");
+    segments.forEach(([, upper, lower, tensor, leaving, entering]) => {
+      const offset = port(upper, tensor, "exits", leaving) - port(lower, tensor, "entries", entering);
       const pull = sizes.pull[(parts[upper] < 0) + (parts[lower] < 0)];
       above[lower].push([upper, offset, pull]);
       below[upper].push([lower, -offset, pull]);
@@ -77,8 +90,10 @@
         const weights = [], wanted = rows[i].map((slot) => {
           const near = sweep === 0 ? above[slot] : sweep === 1 ? below[slot] : both[slot];
           let total = 0, weight = 0;
-          for (const [other, offset, pull] of near) {
-            total += pull * (middles[other] + offset);
+          for (const [other, offset, strength] of near) {
+            const target = middles[other] + offset;
+            const pull = sweep > sizes.squared ? strength / (sizes.near + Math.abs(middles[slot] - target)) : strength;
+            total += pull * target;
             weight += pull;
           }
           weights.push(near.length ? weight : 0.01);
@@ -87,6 +102,13 @@
         spread(wanted, weights, room[i]).forEach((x, k) => { middles[rows[i][k]] = x; });
       }
     }
+    rows.forEach((row, i) => row.forEach((slot, k) => {
+      const direct = above[slot].filter(([, , pull]) => pull >= 1).map(([other, offset]) => middles[other] + offset);
+      if (direct.length !== 1 || Math.abs(direct[0] - middles[slot]) >= sizes.snap) return;
+      const low = k ? middles[row[k - 1]] + room[i][k - 1] : -Infinity;
+      const high = k + 1 < row.length ? middles[row[k + 1]] - room[i][k] : Infinity;
+      middles[slot] = Math.max(low, Math.min(high, direct[0]));
+    }));
     const first = rows[0], last = rows[rows.length - 1];
     if (first.length === 1 && last.length === 1) middles[first[0]] = middles[last[0]];
     return middles;
@@ -273,7 +295,7 @@
   function unfold(number) {
     if (!boxes[number].parts) return;
     open.add(number);
-    for (const part of boxes[number].parts) if (boxes[part].kind === "choice") unfold(part);
+    for (const part of boxes[number].parts) if (boxes[part].along) unfold(part);
   }
 
   function choose(number) {

@@ -52,15 +52,22 @@ class Plan:
 
 def plan(box: Box) -> Plan:
     """Assign the parts of a box to rows and order each row."""
-    names = list(dict.fromkeys(tensor for _, _, tensor in box.links))
-    number = {tensor: i for i, tensor in enumerate(names)}
-    links = tuple((source, target, number[tensor]) for source, target, tensor in box.links)
-    found = _plan(tuple(part.is_beside for part in box.parts), links)
+    found, names = numbered_plan(box)
     return replace(
         found,
         tensors=tuple(-1 if tensor < 0 else names[tensor] for tensor in found.tensors),
         segments=tuple((*segment[:3], names[segment[3]], *segment[4:]) for segment in found.segments),
     )
+
+
+def numbered_plan(box: Box) -> tuple[Plan, list[int]]:
+    """Return the plan of a box with its tensors numbered from 0, and the tensors in this order: first those that enter
+    or leave the box. Boxes that look the same have the same plan."""
+    crossing = dict.fromkeys(tensor for source, target, tensor in box.links if source is None or target is None)
+    names = list(crossing | dict.fromkeys(tensor for _, _, tensor in box.links))
+    number = {tensor: i for i, tensor in enumerate(names)}
+    links = tuple((source, target, number[tensor]) for source, target, tensor in box.links)
+    return _plan(tuple(part.is_beside for part in box.parts), links), names
 
 
 @lru_cache(1024)

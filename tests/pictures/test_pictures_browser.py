@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
+from PIL import Image
 
 pytest.importorskip("fcntl", reason="the browser is driven over POSIX pipes")
 
@@ -173,6 +176,49 @@ def test_drag_wheel_and_buttons_move_and_zoom(page: Chromium) -> None:
     bottom = page.run(f"{handle('logits')}.getBoundingClientRect().bottom")
     assert bottom < page.run("document.getElementById('view').getBoundingClientRect().bottom")
     assert page.run(TITLES)[0] == "image"
+
+
+SAVED = """(async () => {
+  const saved = [];
+  URL.createObjectURL = (content) => { saved.push(content); return "blob:"; };
+  HTMLAnchorElement.prototype.click = function () { saved.push(this.download); };
+  document.getElementById("%s").click();
+  while (saved.length < 2) await new Promise((done) => setTimeout(done, 20));
+  return [saved[1], [...new Uint8Array(await saved[0].arrayBuffer())]];
+})()"""
+
+
+def saved(page: Chromium, button: str) -> tuple[str, bytes]:
+    """The name and the content of the file that a button of the page saves."""
+    answer = page.send("Runtime.evaluate", expression=SAVED % button, returnByValue=True, awaitPromise=True)
+    name, content = answer["result"]["value"]
+    return name, bytes(content)
+
+
+def test_page_saves_what_it_draws(page: Chromium) -> None:
+    page.click(*middle(page, "stage[1]"))
+    name, content = saved(page, "svg")
+    assert name == "full_attention.svg"
+    texts = [element.text for element in ElementTree.fromstring(content).iter() if element.tag.endswith("text")]
+    assert {"full_attention", "stage[0]", "layer[1]"} <= set(texts)
+    name, content = saved(page, "png")
+    assert name == "full_attention.png"
+    with Image.open(BytesIO(content)) as image:
+        assert image.width > 700
+        assert len(set(image.convert("RGB").resize((60, 60)).get_flattened_data())) > 20
+
+
+def test_small_map_shows_what_is_in_view_and_moves_it(page: Chromium) -> None:
+    page.run("document.getElementById('fit').click()")
+    assert page.run("getComputedStyle(document.getElementById('map')).display") == "none"
+    page.run("document.getElementById('more').click()")
+    left, top, wide, high = page.run(
+        "(b => [b.x, b.y, b.width, b.height])(document.getElementById('map').getBoundingClientRect())"
+    )
+    assert 20 < max(wide, high) <= 160
+    page.click(left + wide / 2, top + high - 2)
+    spot = page.run(f"{handle('logits')}.getBoundingClientRect().y")
+    assert 0 < spot < 900
 
 
 @pytest.mark.parametrize("depth", with_soak([1, 2, 3, 9], [2]))

@@ -1,7 +1,29 @@
 "use strict";
 (() => {
-  const { legend, opened, sizes, boxes } = JSON.parse(document.getElementById("data").textContent);
-  const open = new Set(opened), parent = [], level = [0];
+  const { templates, plans, legend, opened, sizes, root: whole } = JSON.parse(document.getElementById("data").textContent);
+  const boxes = [], open = new Set(opened), parent = [], level = [0];
+  let tensorCount = 0;
+
+  /** Add a box and all boxes inside of it, made from their templates; `outer` are the tensors of the box around it. */
+  function grow([template, isRelative, path, passing], base, outer) {
+    const number = boxes.length, scope = isRelative && base ? `${base}.${path}` : path;
+    const box = { ...templates[template], scope };
+    box.details = box.details.map(([name, value]) => [name, value === undefined ? scope : value]);
+    boxes.push(box);
+    if (!box.parts) return number;
+    const plan = plans[box.plan], tensors = passing.map((tensor) => outer[tensor]);
+    const named = (tensor) => (tensor < 0 ? -1 : tensors[tensor] ??= tensorCount++);
+    box.plan = {
+      ...plan,
+      tensors: plan.tensors.map(named),
+      segments: plan.segments.map(([row, upper, lower, tensor, ...ports]) => [row, upper, lower, named(tensor), ...ports]),
+    };
+    box.header = box.lines.slice(0, box.kind === "choice" ? -1 : undefined).join(" · ");
+    box.parts = box.parts.map((part) => grow(part, box.isBase ? scope : base, tensors));
+    return number;
+  }
+
+  grow([whole, false, "", []], "", []);
   boxes.forEach((box, i) => (box.parts || []).forEach((part) => {
     parent[part] = i;
     level[part] = level[i] + !boxes[part].along;
@@ -143,6 +165,7 @@
 
   const view = document.getElementById("view"), ground = document.getElementById("sheet");
   const panel = document.getElementById("panel"), search = document.getElementById("search");
+  const map = document.getElementById("map"), frame = make("rect", { class: "frame" });
   const corner = new Map(), headings = [];
   let selected = -1, scale = 1, panX = 0, panY = 0, root = null, matches = [], at = -1;
 
@@ -160,6 +183,7 @@
     const parts = [];
     drawParts(0, root, 0, 0, parts);
     ground.replaceChildren(...parts);
+    drawMap();
     highlight();
     move();
   }
@@ -237,6 +261,67 @@
     const left = (16 - panX) / scale;
     for (const [heading, first, last] of headings) heading.setAttribute("x", Math.max(first, Math.min(last, left)));
     ground.setAttribute("transform", `translate(${panX},${panY}) scale(${scale})`);
+    const wide = view.clientWidth / scale, high = view.clientHeight / scale, x = -panX / scale, y = -panY / scale;
+    for (const [name, value] of Object.entries({ x, y, width: wide, height: high })) frame.setAttribute(name, value);
+    map.toggleAttribute("data-fits", x <= 0 && y <= sizes.header && x + wide >= root.width && y + high >= root.height);
+  }
+
+  /** Draw the small map: the collapsed boxes, and the frame of what is in view. */
+  function drawMap() {
+    const factor = 150 / Math.max(root.width, root.height), spots = [];
+    for (const [number, [x, y, width, height]] of corner) {
+      if (!open.has(number)) spots.push(make("rect", { class: `face ${boxes[number].style}`, x, y, width, height }));
+    }
+    map.setAttribute("viewBox", `0 0 ${root.width} ${root.height}`);
+    map.setAttribute("width", root.width * factor);
+    map.setAttribute("height", root.height * factor);
+    map.replaceChildren(...spots, frame);
+  }
+
+  /** Move the view to a spot of the small map. */
+  function visit(event) {
+    const bounds = map.getBoundingClientRect();
+    panX = view.clientWidth / 2 - (event.clientX - bounds.left) / bounds.width * root.width * scale;
+    panY = view.clientHeight / 2 - (event.clientY - bounds.top) / bounds.height * root.height * scale;
+    move();
+  }
+
+  // Files.
+
+  /** What is drawn, as the text of an SVG file, with its width and height. */
+  function picture() {
+    const [title, subtitle] = document.querySelectorAll(".names > *"), sheet = ground.cloneNode(true);
+    const width = Math.ceil(Math.max(root.width, 360) + 48), height = Math.ceil(root.height + 84);
+    sheet.setAttribute("transform", `translate(${(width - root.width) / 2},${62 - sizes.header})`);
+    for (const group of sheet.querySelectorAll("g.box")) group.classList.remove("selected", "match", "holds");
+    const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}` },
+      make("style", {}, document.querySelector("style").textContent), view.querySelector("defs").cloneNode(true),
+      make("rect", { class: "paper", width, height }), make("text", { class: "name", x: 24, y: 34 }, title.textContent),
+      make("text", { class: "facts", x: 24, y: 54 }, subtitle.textContent), sheet);
+    return [new XMLSerializer().serializeToString(svg), width, height];
+  }
+
+  function save(content, suffix) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(content);
+    link.download = `${document.querySelector("h1").textContent.replace(/\W+/g, "_")}.${suffix}`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  function saveSvg() {
+    save(new Blob([picture()[0]], { type: "image/svg+xml" }), "svg");
+  }
+
+  function savePng() {
+    const [text, width, height] = picture(), image = new Image(), canvas = document.createElement("canvas");
+    const factor = Math.min(2, 16000 / Math.max(width, height));
+    image.onload = () => {
+      [canvas.width, canvas.height] = [width * factor, height * factor];
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      canvas.toBlob((content) => save(content, "png"));
+    };
+    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   }
 
   function zoom(factor, x = view.clientWidth / 2, y = view.clientHeight / 2) {
@@ -371,10 +456,13 @@
     start();
   }
 
-  const actions = { more: () => deepen(true), less: () => deepen(false), in: () => zoom(1.25), out: () => zoom(0.8), fit };
+  const actions = { more: () => deepen(true), less: () => deepen(false), in: () => zoom(1.25), out: () => zoom(0.8), fit, svg: saveSvg, png: savePng };
   for (const [id, action] of Object.entries(actions)) document.getElementById(id).addEventListener("click", action);
   search.addEventListener("input", find);
   search.addEventListener("keydown", (event) => { if (event.key === "Enter") next(); });
+
+  map.addEventListener("pointerdown", (event) => { map.setPointerCapture(event.pointerId); visit(event); });
+  map.addEventListener("pointermove", (event) => { if (event.buttons) visit(event); });
 
   const boxOf = (event) => {
     const handle = event.target.closest("[data-box]");

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from archir.diagnostics.errors import fail
 from archir.ir.printer import print_graph
-from archir.pictures import FORMATS, picture
+from archir.pictures import FORMATS, picture_file
 from archir.utils.files import write_atomic
 
 if TYPE_CHECKING:
@@ -51,16 +51,16 @@ def show(
 
     Args:
         value: What to draw.
-        path: The file to write: `.svg`, `.html` (a page on which blocks can be expanded and collapsed), `.mermaid` or
-            `.dot`.
+        path: The file to write: `.svg`, `.png`, `.html` (a page on which blocks can be expanded and collapsed),
+            `.mermaid` or `.dot`.
         depth: Number of nested levels of blocks that are drawn.
         block: Scope or name of the only block to draw.
         heat: A cost such as `"macs"`, by which boxes are coloured: by their share of the cost or, in a space, by the
             mean share over all architectures.
 
     Raises:
-        ArchError: A1301 (no such block), A1302 (no such format, or the architecture has no reference to its space),
-            A1604 (no such cost).
+        ArchError: A1301 (no such block), A1302 (no such format, too large for PNG, or the architecture has no reference to
+            its space), A1604 (no such cost).
 
     Examples:
         >>> archir.show(space, "space.svg", heat="macs")
@@ -71,11 +71,11 @@ def show(
         if file_format not in FORMATS:
             endings = ", ".join(f".{name}" for name in FORMATS)
             raise fail("A1302", f"`{path}` has no suffix of a picture format", None, f"use one of {endings}")
-        write_atomic(Path(path), render(graph, file_format, depth, block, heat).encode())
+        write_atomic(Path(path), render(graph, file_format, depth, block, heat))
     elif in_notebook():
         from IPython.display import display
 
-        display(Picture(render(graph, "svg", depth, block, heat), repr(graph)))
+        display(Picture(render(graph, "svg", depth, block, heat).decode(), repr(graph)))
     else:
         print(preview(graph))
 
@@ -103,17 +103,17 @@ def architecture_graph(architecture: Architecture) -> Graph:
     return specialize(architecture.graph, architecture.outcomes)
 
 
-def render(graph: Graph, file_format: str, depth: int = 1, block: str | None = None, heat: str | None = None) -> str:
-    """Return a picture as text in the format `file_format`; the other arguments are those of `show`.
+def render(graph: Graph, file_format: str, depth: int = 1, block: str | None = None, heat: str | None = None) -> bytes:
+    """Return the content of a picture's file in the format `file_format`; the other arguments are those of `show`.
 
     Raises ArchError (A1301, A1302, A1604).
     """
     if heat is None:
-        return picture(graph, file_format, depth, block)
+        return picture_file(graph, file_format, depth, block)
     from archir.pictures.style import Heat
     from archir.spaces.space import Space
 
-    return picture(graph, file_format, depth, block, Heat.of(Space(graph), heat))
+    return picture_file(graph, file_format, depth, block, Heat.of(Space(graph), heat))
 
 
 def preview(graph: Graph) -> str:
@@ -132,7 +132,7 @@ def html_picture(graph: Graph) -> str:
 
     if len(graph) > MAX_NODES:
         return fragments.heading("Picture", "", "of many nodes: archir.show(graph) draws it")
-    svg = render(graph, "svg")
+    svg = render(graph, "svg").decode()
     if len(svg) > fragments.MAX_PICTURE_BYTES:
         return fragments.heading("Picture", "", 'a large one: archir.show(graph, "graph.html") draws it')
     return fragments.image(svg, repr(graph))

@@ -66,14 +66,18 @@ def write(text: str) -> None:
     click.echo(escape_unprintable(text) if is_terminal() else text, nl=False, color=True)  # a file's own escapes stay
 
 
-def write_text(text: str, output: Path | None, description: str) -> None:
-    """Print a text, or write it to the file `output` if given and print a note of what was written."""
+def write_text(text: str | bytes, output: Path | None, description: str) -> None:
+    """Print a text, or write it to the file `output` if given and print a note of what was written.
+
+    Bytes are the content of a file that is not text, and need an `output`.
+    """
     if output is None:
+        assert isinstance(text, str)
         write(text)
     else:
         from archir.utils.files import write_atomic
 
-        write_atomic(output, text.encode())
+        write_atomic(output, text.encode() if isinstance(text, str) else text)
         say(f"wrote {output}: {description}")
 
 

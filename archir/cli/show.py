@@ -29,9 +29,9 @@ from archir.language.elaboration.context import Limits
 from archir.passes import PASSES, run
 from archir.pictures import FORMATS
 
-OTHER_PICTURES = {"png", "jpg", "jpeg", "gif", "webp", "pdf"}
+OTHER_PICTURES = {"jpg", "jpeg", "gif", "webp", "pdf"}
 """Suffixes of pictures that `archir show` does not write."""
-HEAT_FORMATS = ("svg", "html")
+HEAT_FORMATS = ("svg", "png", "html")
 """Picture formats in which `--heat` can colour boxes by cost."""
 
 
@@ -61,7 +61,7 @@ HEAT_FORMATS = ("svg", "html")
 @click.option(
     "--heat",
     metavar="COST",
-    help="Colour boxes by their share of a cost, such as macs (svg, html); for a space, of the mean cost.",
+    help="Colour boxes by their share of a cost, such as macs (svg, png, html); for a space, of the mean cost.",
 )
 @force_option
 @click.option("-o", "--output", type=OutputFile(), help="File to write [standard output].")
@@ -76,8 +76,8 @@ def show_command(
 
     \b
     archir show space.arch                                      the graph as text
-    archir show space.arch -o space.html                        a page with blocks that unfold
-    archir show space.arch --block layer -o layer.svg           a picture of one block
+    archir show space.arch -o space.html                        a page with blocks that expand and collapse
+    archir show space.arch --block layer -o layer.png           a picture of one block
     archir show space.arch --heat macs -o macs.html             coloured by the cost of each part
     archir show net.onnx                                        inputs, outputs and origin of a model
     """
@@ -105,14 +105,19 @@ def show_command(
     else:
         graph, _, _ = select_network(file, arch, seed, parameters, root, limits)
     graph = run(graph, [name.strip() for name in passes.split(",") if name.strip()], verify=verify)
+    content: str | bytes
     match format:
         case "text":
-            text = analysis.print_graph(graph)
+            content = analysis.print_graph(graph)
         case "json":
-            text = json.dumps(to_json(graph), indent=1) + "\n"
+            content = json.dumps(to_json(graph), indent=1) + "\n"
+        case "png":
+            if output is None:
+                raise click.UsageError("PNG is not text: add -o FILE.png")
+            content = render(graph, format, depth, block, heat)
         case _:
-            text = render(graph, format, depth, block, heat)
-    write_text(text, output, f"net {graph.name} as {format}")
+            content = render(graph, format, depth, block, heat).decode()
+    write_text(content, output, f"net {graph.name} as {format}")
 
 
 def _format(output: Path | None) -> str:

@@ -1,4 +1,4 @@
-"""Pictures of graphs: nested boxes, their layout, and output as SVG, HTML, Mermaid and DOT."""
+"""Pictures of graphs: nested boxes, their layout, and output as SVG, PNG, HTML, Mermaid and DOT."""
 
 from __future__ import annotations
 
@@ -6,8 +6,24 @@ from archir.ir.graph import Graph
 from archir.pictures.outline import outline
 from archir.pictures.style import Heat
 
-FORMATS = ("svg", "html", "mermaid", "dot")
+TEXT_FORMATS = ("svg", "html", "mermaid", "dot")
+"""Output formats that are text."""
+FORMATS = (*TEXT_FORMATS, "png")
 """Output formats."""
+
+
+def picture_file(
+    graph: Graph, format: str, depth: int = 1, block: str | None = None, heat: Heat | None = None
+) -> bytes:
+    """Return the content of a picture's file; the arguments are those of `picture`, and `format` may be `png`.
+
+    Raises ArchError: A1301 (no such block), A1302 (too large for a PNG file).
+    """
+    if format != "png":
+        return picture(graph, format, depth, block, heat).encode()
+    from archir.pictures.png import to_png
+
+    return to_png(picture(graph, "svg", depth, block, heat))
 
 
 def picture(graph: Graph, format: str, depth: int = 1, block: str | None = None, heat: Heat | None = None) -> str:

@@ -28,17 +28,22 @@ _HUES = {
 """Fill and line colour of each kind of box: first for light mode, then for dark mode."""
 
 
-def hues(kind: str) -> tuple[str, str]:
-    """Return the fill and line colour of a kind of box in light mode."""
-    return _HUES[kind][:2]
+def hues(name: str) -> tuple[str, str]:
+    """Return the fill and line colour of a kind of box, or of a share of a cost such as `heat3`, in light mode."""
+    if name.startswith("heat"):
+        return _FACES[int(name[4:])][0], _RIM[0]
+    return _HUES[name][:2]
 
 
 def _faces(face: int, line: int) -> str:
     return "".join(f".{kind}{{--face:{hues[face]};--rim:{hues[line]}}}" for kind, hues in _HUES.items())
 
 
+PAPER, INK, SOFT, EDGE = "#ffffff", "#1b1f24", "#57606a", "#6e7781"
+"""Colours in light mode: of the background, of titles, of other texts, of edges."""
+
 STYLE = (
-    ":root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--soft:#57606a;--edge:#6e7781;--room:#fff}"
+    f":root{{color-scheme:light dark;--paper:{PAPER};--ink:{INK};--soft:{SOFT};--edge:{EDGE};--room:{PAPER}}}"
     + _faces(0, 1)
     + "@media(prefers-color-scheme:dark){"
     ":root{--paper:#0f1216;--ink:#e8ebef;--soft:#a4adb8;--edge:#87919c;--room:#15191f}" + _faces(2, 3) + "}"

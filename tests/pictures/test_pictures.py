@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
+from io import BytesIO
 from itertools import combinations, permutations, product
 from math import factorial, prod
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image, ImageColor
 
 from archir.api import loading
 from archir.cli import main
@@ -29,10 +31,11 @@ from archir.language.elaboration.elaborate import elaborate
 from archir.ops.activation import Relu, Scale
 from archir.ops.conv import Conv
 from archir.passes import PASSES, run
-from archir.pictures import FORMATS, picture
+from archir.pictures import TEXT_FORMATS, picture, picture_file, png
 from archir.pictures.labels import amount, width
 from archir.pictures.layout import HEADER, Edge, Sheet, place, plan
 from archir.pictures.outline import Box, Link, Outline, outline
+from archir.pictures.style import Heat, hues
 from archir.spaces.space import Space
 from tests.conftest import EXAMPLES, ROOT
 from tests.examples import NETS, small_graph
@@ -397,10 +400,19 @@ def test_no_other_order_of_rows_has_fewer_crossings(pairs: set[tuple[int, int]])
 # Formats
 
 
+def test_page_of_repeated_blocks_is_small() -> None:
+    graph = small_graph("darts/darts.arch:darts")
+    of = outline(graph)
+    boxes, page = list(of.root.walk()), Page(picture(graph, "html"))
+    assert len(boxes) > 1700
+    assert len(json.loads(page.data)["templates"]) < len(boxes) / 5
+    assert len(page.data) < 200_000
+
+
 @pytest.mark.parametrize("net", DRAWN)
 def test_every_example_is_drawn_in_every_format(net: str) -> None:
     graph = small_graph(net)
-    for format in FORMATS:
+    for format in TEXT_FORMATS:
         for depth in (1, 3):
             check_format(format, picture(graph, format, depth))
 
@@ -413,11 +425,11 @@ def test_every_full_size_example_is_drawn_in_every_format(net: str) -> None:
     of = outline(graph)
     for depth in (1, 2, 9):
         check_layout(of, depth)
-    for format in FORMATS:
+    for format in TEXT_FORMATS:
         check_format(format, picture(graph, format, 3))
 
 
-@pytest.mark.parametrize("format", with_soak(FORMATS, ["svg"]))
+@pytest.mark.parametrize("format", with_soak(TEXT_FORMATS, ["svg"]))
 def test_the_same_graph_makes_the_same_picture(format: str, space: Graph) -> None:
     assert picture(space, format, 3) == picture(loading.graph(SPACE), format, 3)
 
@@ -427,6 +439,43 @@ def test_picture_of_small_net_matches_golden_file(
     format: str, small: Graph, golden: Callable[[str, str], None]
 ) -> None:
     golden(f"pictures/small.{format}", picture(small, format, 2))
+
+
+def png_of(graph: Graph, depth: int = 1, heat: Heat | None = None) -> tuple[Image.Image, ElementTree.Element]:
+    """A picture as PNG, in RGB, and as SVG."""
+    image = Image.open(BytesIO(picture_file(graph, "png", depth, heat=heat)))
+    return image.convert("RGB"), ElementTree.fromstring(picture(graph, "svg", depth, heat=heat))
+
+
+@pytest.mark.parametrize("is_heated", [False, True])
+def test_png_has_the_boxes_edges_and_texts_of_the_svg(small: Graph, is_heated: bool) -> None:
+    image, svg = png_of(small, 2, Heat.of(Space(small), "params") if is_heated else None)
+    assert image.size == (2 * int(svg.get("width", 0)), 2 * int(svg.get("height", 0)))
+    kinds = set()
+    for group in svg.iter(f"{SVG}g"):
+        face = group.find(f"{SVG}rect[@class='face']")
+        if face is not None:
+            x, y, wide = (float(face.get(name, 0)) for name in ("x", "y", "width"))
+            kind = group.get("class", "").replace(" varied", "").split()[-1]
+            assert image.getpixel((round(2 * (x + wide / 2)), round(2 * (y + 4)))) == ImageColor.getrgb(hues(kind)[0])
+            texts = image.convert("L").crop((2 * x + 12, 2 * y + 8, 2 * (x + wide) - 12, 2 * y + 50))
+            assert min(texts.tobytes()) < 140
+            kinds.add(kind)
+    assert len(kinds) > 4
+    for edge in svg.iter(f"{SVG}path"):
+        if edge.get("class") == "edge":
+            x0, y0 = (2 * float(number) for number in re.findall(r"[\d.]+", edge.get("d", ""))[:2])
+            assert image.getpixel((round(x0), round(y0) + 3)) != (255, 255, 255)
+
+
+def test_png_needs_no_font_and_has_a_maximum_size(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_font = picture_file(small, "png")
+    monkeypatch.setattr(png, "_FONTS", ())
+    png._font.cache_clear()
+    assert picture_file(small, "png") != with_font
+    png._font.cache_clear()
+    with pytest.raises(ArchError, match=r"A1302.*30000 x 3000 pixels is too large for PNG"):
+        png.to_png('<svg xmlns="http://www.w3.org/2000/svg" width="30000" height="3000"></svg>')
 
 
 def test_documented_pictures_match_their_commands(tmp_path: Path) -> None:
@@ -514,7 +563,7 @@ def hostile_graph(name: str) -> Graph:
     return graph
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", TEXT_FORMATS)
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_names_are_escaped_in_every_format(name: str, format: str) -> None:
     graph = hostile_graph(name)
@@ -528,12 +577,12 @@ def test_hostile_names_are_escaped_in_every_format(name: str, format: str) -> No
         assert name in texts
 
 
-@given(st.text(min_size=1, max_size=12), st.sampled_from(sorted(FORMATS)))
+@given(st.text(min_size=1, max_size=12), st.sampled_from(sorted(TEXT_FORMATS)))
 def test_any_name_is_escaped_in_every_format(name: str, format: str) -> None:
     check_format(format, picture(hostile_graph(name), format, 2))
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", TEXT_FORMATS)
 def test_choice_strings_are_escaped_in_every_format(format: str) -> None:
     text = 'net n {\n input x: f32[2, 4, 4]\n a = choose a("</script><script>alert(1)</script>", "]; b -> c")\n'
     text += ' output y = match a {\n  "]; b -> c" => x |> relu, else => x\n }\n}\n'
@@ -564,6 +613,9 @@ def test_the_command_writes_pictures(tmp_path: Path) -> None:
     assert "choose" not in seeded
     assert invoke("show", str(SPACE), "--format", "json").output == invoke("show", str(SPACE), "--json").output
     assert "A1301" in invoke("show", str(SPACE), "--format", "dot", "--block", "nothing").stderr
+    assert "wrote" in invoke("show", str(SPACE), "--block", "layer", "-o", str(tmp_path / "layer.png")).output
+    assert (tmp_path / "layer.png").read_bytes().startswith(b"\x89PNG")
+    assert "PNG is not text: add -o FILE.png" in invoke("show", str(SPACE), "--format", "png").stderr
     wrong = invoke("show", str(SPACE), "--block", "layer")
     assert wrong.exit_code == 2
     assert "--block only applies to pictures" in wrong.stderr

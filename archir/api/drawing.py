@@ -59,8 +59,8 @@ def show(
             mean share over all architectures.
 
     Raises:
-        ArchError: A1301 (no such block), A1302 (no such format, too large for PNG, or the architecture has no reference to
-            its space), A1604 (no such cost).
+        ArchError: A1301 (no such block), A1302 (no such format, too large for PNG, or the architecture has no reference
+            to its space), A1604 (no such cost).
 
     Examples:
         >>> archir.show(space, "space.svg", heat="macs")

@@ -88,7 +88,7 @@ class _Templates:
             parts = [self.add(part, box.scope if is_base else base) for part in box.parts]
             plan = {
                 "parts": order.parts, "tensors": order.tensors, "rows": order.rows, "segments": order.segments,
-                "beside": order.beside,
+                "beside": order.margin,
             }  # fmt: skip
             data |= {
                 "along": box.is_choice, "isBase": is_base, "least": layout.header_width(box),

@@ -40,23 +40,23 @@ class Plan:
     A slot holds a part or, with part -1, an edge passing through the row. The first row holds the tensors that
     enter the box, the last row those that leave it. A segment is (row of the upper slot, upper slot, lower slot,
     tensor, port of the upper slot, port of the lower slot); a port is the distance in pixels from the centre of a
-    collapsed box. Parts `beside` the others are in no row.
+    collapsed box. Parts in the `margin` are in no row.
     """
 
     parts: tuple[int, ...]
     tensors: tuple[int, ...]
     rows: tuple[tuple[int, ...], ...]
     segments: tuple[tuple[int, int, int, int, float, float], ...]
-    beside: tuple[int, ...]
+    margin: tuple[int, ...]
 
 
 def plan(box: Box) -> Plan:
     """Assign the parts of a box to rows and order each row."""
-    found, names = numbered_plan(box)
+    order, names = numbered_plan(box)
     return replace(
-        found,
-        tensors=tuple(-1 if tensor < 0 else names[tensor] for tensor in found.tensors),
-        segments=tuple((*segment[:3], names[segment[3]], *segment[4:]) for segment in found.segments),
+        order,
+        tensors=tuple(-1 if tensor < 0 else names[tensor] for tensor in order.tensors),
+        segments=tuple((*segment[:3], names[segment[3]], *segment[4:]) for segment in order.segments),
     )
 
 
@@ -93,13 +93,13 @@ def _plan_crossings(plan: Plan) -> int:
 def _plan_with(is_beside: tuple[bool, ...], links: tuple[Link, ...], is_split: bool) -> Plan:
     """Plan a box; with `is_split`, every reader of a tensor has an edge of its own, unless edges are neighbours."""
     rank = _ranks(len(is_beside), links)
-    beside = tuple(part for part, aside in enumerate(is_beside) if aside)
-    last = max((rank[part] for part in range(len(rank)) if part not in beside), default=-1) + 2
+    margin = tuple(part for part, aside in enumerate(is_beside) if aside)
+    last = max((rank[part] for part in range(len(rank)) if part not in margin), default=-1) + 2
     parts: list[int] = list(range(len(rank)))
     tensors = [-1] * len(parts)
     rows: list[list[int]] = [[] for _ in range(last + 1)]
     for part, row in enumerate(rank):
-        if part not in beside:
+        if part not in margin:
             rows[row + 1].append(part)
 
     def slot(row: int, tensor: int) -> int:
@@ -130,7 +130,7 @@ def _plan_with(is_beside: tuple[bool, ...], links: tuple[Link, ...], is_split: b
     ordered = _ordered(rows, order, len(parts))
     if is_split:
         ordered, order = _merged(ordered, order, parts, tensors)
-    return Plan(tuple(parts), tuple(tensors), tuple(map(tuple, ordered)), _with_ports(ordered, order, parts), beside)
+    return Plan(tuple(parts), tuple(tensors), tuple(map(tuple, ordered)), _with_ports(ordered, order, parts), margin)
 
 
 def _merged(
@@ -408,8 +408,8 @@ def _arrange(order: Plan, sheets: Sequence[Sheet], least: float) -> Sheet:
 
     tops, bottoms = _row_bounds(order, sheets, middles)
     corners = [(0.0, 0.0)] * len(sheets)
-    beside, total_width, lowest = _columns(order, sheets, total_width, bottoms[-1])
-    for part, corner in zip(order.beside, beside, strict=True):
+    margin, total_width, lowest = _columns(order, sheets, total_width, bottoms[-1])
+    for part, corner in zip(order.margin, margin, strict=True):
         corners[part] = corner
     tops[-1] = bottoms[-1] = max(bottoms[-1], lowest)
     for row, slots in enumerate(order.rows):
@@ -432,11 +432,11 @@ def _columns(
 ) -> tuple[list[tuple[float, float]], float, float]:
     """Stack the parts beside the others in columns, at the right of a box of the given size, which are as high as the
     box if possible; return their corners, and the width and the height of the box with them."""
-    stack = sum(sheets[part].height + GAP / 2 for part in order.beside)
+    stack = sum(sheets[part].height + GAP / 2 for part in order.margin)
     columns = max(1, ceil(stack / (max(height, MIN_COLUMN) - HEADER)))
     corners: list[tuple[float, float]] = []
     x, y, lowest = width - PAD + GAP, HEADER + PAD, 0.0
-    for part in order.beside:
+    for part in order.margin:
         sheet = sheets[part]
         if y > HEADER + PAD + stack / columns:
             x, y = width - PAD + GAP, HEADER + PAD

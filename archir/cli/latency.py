@@ -41,6 +41,10 @@ def latency_command() -> None:
 
     `table` times each operation of the space, `fit` fits a model to measured networks, and `check` compares predictions
     with measurements. Both files can be used as a cost: `latency("FILE")`.
+
+    \b
+    archir latency fit space.arch -o cpu.json --device onnxruntime-cpu --threads 1
+    archir count space.arch --where 'latency("cpu.json") <= 5ms'
     """
 
 
@@ -147,7 +151,7 @@ def fit_command(
 
     \b
     archir latency fit space.arch -o cpu.json --device onnxruntime-cpu --threads 1
-    archir latency fit space.arch -o better.json --device onnxruntime-cpu --threads 1 --add runs/fast
+    archir latency fit space.arch -o better.json --device onnxruntime-cpu --add runs/fast
     archir latency fit space.arch -o phone.json --measured phone.csv --unit ms
     """
     _refuse_unused(context, measured is not None)

@@ -76,7 +76,7 @@ def show_command(
 
     \b
     archir show space.arch                                      the graph as text
-    archir show space.arch -o space.html                        a page with blocks that expand and collapse
+    archir show space.arch -o space.html                        a page with blocks that fold
     archir show space.arch --block layer -o layer.png           a picture of one block
     archir show space.arch --heat macs -o macs.html             coloured by the cost of each part
     archir show net.onnx                                        inputs, outputs and origin of a model

@@ -46,13 +46,27 @@ WITHOUT_JSON = {"new", "sample", "studio", "lsp", "mcp", "grammar", "completion"
 """Commands without --json: what they print is JSON, a grammar or a script already, or nobody reads it."""
 
 
+def commands_by_path() -> dict[str, click.Command]:
+    """Return each command by its name, and each subcommand as `latency fit`."""
+    context, commands = click.Context(main), {}
+    for name in COMMANDS:
+        command = main.get_command(context, name)
+        assert command is not None
+        parts = command.commands if isinstance(command, click.Group) else {}
+        commands |= {f"{name} {part}": subcommand for part, subcommand in parts.items()} if parts else {name: command}
+    return commands
+
+
+PATHS = commands_by_path()
+
+
 def help_text(*words: str, width: int = WIDTH) -> str:
     done = CliRunner().invoke(main, [*words, "--help"], prog_name="archir", terminal_width=width - 2)
     assert done.exit_code == 0
     return done.output
 
 
-@pytest.mark.parametrize("words", [[], *([command] for command in COMMANDS)], ids=" ".join)
+@pytest.mark.parametrize("words", [[], *([command] for command in COMMANDS), *map(str.split, PATHS)], ids=" ".join)
 def test_every_help_fits_on_a_screen(words: list[str]) -> None:
     lines = help_text(*words).splitlines()
     assert len(lines) <= HEIGHT
@@ -60,28 +74,22 @@ def test_every_help_fits_on_a_screen(words: list[str]) -> None:
     assert not any("RANGE" in line or "<=x" in line or "4611686018427387904" in line for line in lines)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", PATHS)
 def test_every_command_has_examples_with_options_that_exist(command: str) -> None:
     """An example is a line of the help; two spaces or more stand before what it does."""
-    lines = [re.split("  +", line.strip())[0] for line in help_text(command).splitlines()]
+    lines = [re.split("  +", line.strip())[0] for line in help_text(*command.split()).splitlines()]
     examples = [
         found[1] for line in lines if (found := re.match(rf'(?:eval "\$\()?archir {command}\b(.*?)(?:\)"|$)', line))
     ]
     assert examples
     context = click.Context(main, info_name="archir")
-    subcommand = main.get_command(context, command)
-    assert subcommand is not None
     for example in examples:
         words = [word for word in shlex.split(example) if word not in ("--plugin", ">")]
-        subcommand.make_parser(click.Context(subcommand, parent=context)).parse_args(words)
+        PATHS[command].make_parser(click.Context(PATHS[command], parent=context)).parse_args(words)
 
 
 def test_programs_can_read_the_output_of_every_command() -> None:
-    context = click.Context(main)
-    commands = {name: main.get_command(context, name) for name in COMMANDS}
-    without = {
-        name for name, each in commands.items() if each and not any("--json" in param.opts for param in each.params)
-    }
+    without = {name for name, each in PATHS.items() if not any("--json" in param.opts for param in each.params)}
     assert without == WITHOUT_JSON
 
 

@@ -42,11 +42,11 @@ def attention(
     drop = dropout if training else 0.0
     if query.dim() == 3:
         q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in (query, key, value))
-        y = F.scaled_dot_product_attention(q, k, v, mask, drop, causal, scale=scale)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=drop, is_causal=causal, scale=scale)
         y = y.transpose(1, 2).flatten(2)
         return y if along == "all" else y.unflatten(0, lines).movedim(-1, 1).movedim(-1, axis)
     q, k, v = (x.flatten(2).unflatten(1, (heads, -1)).transpose(2, 3) for x in (query, key, value))
-    y = F.scaled_dot_product_attention(q, k, v, mask, drop, causal, scale=scale)
+    y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=drop, is_causal=causal, scale=scale)
     return y.transpose(2, 3).flatten(1, 2).unflatten(2, query.shape[2:])
 
 

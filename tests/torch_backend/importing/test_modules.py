@@ -279,6 +279,7 @@ def test_tied_weights_are_imported_once() -> None:
     attention = next(imported.graph[n].op for n in imported.graph if imported.graph[n].op.name == "attention")
     assert attention.attributes() == {
         "heads": 4, "scale": None, "causal": True, "window": None, "kv_heads": 1, "along": "all",
+        "dropout": 0.0,
     }  # fmt: skip
 
 

@@ -23,6 +23,8 @@ MAX_CONVOLUTION_SHARE = 0.05
 
 Transformers use convolutions only to embed patches.
 """
+REARRANGEMENTS = ("Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze")
+"""Operators that keep the values of a tensor."""
 QUANTISED_OPERATORS = {
     "QuantizeLinear",
     "DequantizeLinear",
@@ -49,6 +51,9 @@ class Layer:
     supports_per_channel: bool
     is_weight_left: bool
     output: str
+    joins_tokens: bool = False
+    """True if the layer is a convolution whose result becomes tokens that are concatenated with others, or a MatMul
+    that reads concatenated tokens."""
 
 
 def assign_names(model: onnx.ModelProto) -> None:
@@ -89,6 +94,7 @@ def layers(model: onnx.ModelProto) -> list[Layer]:
         )
     weights = {tensor.name: tensor for tensor in model.graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT}
     layer_list = []
+    joining = _joining_layers(model)
     for node in model.graph.node:
         if node.op_type in CONVOLUTIONS + PRODUCTS:
             is_left = node.op_type == "MatMul" and node.input[0] in weights
@@ -96,12 +102,34 @@ def layers(model: onnx.ModelProto) -> list[Layer]:
             if name in weights:
                 dims = weights[name].dims
                 plain = node.op_type != "MatMul" or (len(dims) == 2 and not is_left)
-                layer_list.append(Layer(node.name, node.op_type, prod(dims), name, plain, is_left, node.output[0]))
+                layer_list.append(
+                    Layer(
+                        node.name, node.op_type, prod(dims), name, plain, is_left, node.output[0],
+                        joins_tokens=node.output[0] in joining,
+                    )
+                )  # fmt: skip
     if not layer_list:
         half = any(tensor.data_type in _HALF_TYPES for tensor in model.graph.initializer)
         hint = "export it without --fp16 and --bf16" if half else None
         raise fail("A2802", "the model has no convolution and no linear map with float32 weights", None, hint)
     return layer_list
+
+
+def _joining_layers(model: onnx.ModelProto) -> set[str]:
+    """Return the outputs of layers next to a concatenation of tokens: of convolutions whose rearranged results are
+    concatenated, and of MatMuls that read a concatenation."""
+    producers = {name: node for node in model.graph.node for name in node.output}
+    joining = set()
+    for node in model.graph.node:
+        if node.op_type == "MatMul" and (source := producers.get(node.input[0])) and source.op_type == "Concat":
+            joining.add(node.output[0])
+        for name in node.input if node.op_type == "Concat" else ():
+            source = producers.get(name)
+            while source and source.op_type in REARRANGEMENTS:
+                source = producers.get(source.input[0])
+                if source and source.op_type in CONVOLUTIONS:
+                    joining.add(source.output[0])
+    return joining
 
 
 def candidate_modes(all_layers: Sequence[Layer]) -> tuple[ResolvedMode, ...]:
@@ -129,6 +157,8 @@ def excluded_layers(all_layers: Sequence[Layer], mode: ResolvedMode, patterns: S
     for layer in all_layers:
         if any(matches(pattern, layer.name) for pattern in patterns):
             reasons[layer.name] = "--keep"
+        elif mode == "static" and layer.joins_tokens:
+            reasons[layer.name] = "beside a concatenation of tokens"
         elif mode == "dynamic" and layer.operator in CONVOLUTIONS:
             reasons[layer.name] = "a convolution, in dynamic mode"
         elif mode == "dynamic" and not layer.supports_per_channel:

@@ -42,7 +42,7 @@ class Quantizer:
         folder: Path,
     ) -> None:
         self.mode = mode
-        self._model = onnx.shape_inference.infer_shapes(model)
+        self._model = _infer_types(model)
         self._calibration_inputs = calibration_inputs
         self._folder = folder
 
@@ -114,6 +114,21 @@ class _Reader:
     def get_next(self) -> dict[str, NDArray[Any]] | None:
         """Return the next batch of inputs, or None at the end."""
         return next(self._inputs, None)
+
+
+def _infer_types(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model with the types of its values, which onnxruntime's quantiser needs.
+
+    onnx infers no types for group norms, nor for anything computed from their results.
+    """
+    typed = _copy(model)
+    outputs = {value_info.name for value_info in model.graph.output}
+    typed.graph.value_info.extend(
+        onnx.helper.make_tensor_value_info(node.output[0], onnx.TensorProto.FLOAT, None)
+        for node in model.graph.node
+        if node.op_type == "GroupNormalization" and node.output[0] not in outputs
+    )
+    return onnx.shape_inference.infer_shapes(typed)
 
 
 def _copy(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -92,3 +92,17 @@ def test_quantizes_models_of_torch_exporter(name: str, tmp_path: Path) -> None:
         )  # fmt: skip
     for mode in ("auto", "static", "dynamic"):
         quantises(tmp_path / "net.onnx", mode)
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_quantizes_layers_after_group_norms(mode: Mode, tmp_path: Path) -> None:
+    """onnx infers no types for group norms, which the quantiser needs."""
+    text = """net norms {
+    input image: f32[1, 8, 8]
+    x = image |> conv(8, kernel=3) |> group_norm(2) |> relu
+    output y = x |> conv(8, kernel=3) |> group_norm(2) |> global_avg_pool |> linear(10)
+}"""
+    graph = archir.loads(text).graph
+    archir.export(graph, tmp_path / "net.onnx", archir.compile(graph))
+    made = ONNX.quantize(tmp_path / "net.onnx", tmp_path / "int8.onnx", noise("image", (1, 8, 8)), mode=mode, seconds=0)
+    assert len(made.in_float) == (2 if mode == "dynamic" else 0)

@@ -6,12 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 import archir
 from archir.diagnostics.errors import ArchError
+from archir_onnx import BACKEND as ONNX
 from archir_onnx.lowering.export_options import PORTABLE_OPSET, RUNTIMES
+from archir_onnx.quantization import Mode
+from benchmarks.runtimes import RUNTIMES as OTHERS
+from benchmarks.runtimes import difference, missing
+from tests.onnx_backend.quantised import noise
 
 NETS = {
     "convolutions": "x |> conv(8, kernel=3) |> batch_norm |> relu |> max_pool(kernel=2, stride=2) |> global_avg_pool",
@@ -77,13 +81,39 @@ def test_bfloat16_and_standard_attention_get_an_opset_that_has_them(tmp_path: Pa
 
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize("precision", ["float32", "float16"])
-def test_openvino_computes_the_same(name: str, precision: str, tmp_path: Path) -> None:
-    openvino = pytest.importorskip("openvino")
+@pytest.mark.parametrize("runtime", OTHERS)
+def test_other_runtimes_compute_the_same(runtime: str, name: str, precision: str, tmp_path: Path) -> None:
+    if reason := missing(runtime):
+        pytest.skip(reason)
     exported(name, tmp_path / "net.onnx", precision=precision)
-    images = np.random.default_rng(0).normal(size=(2, 3, 16, 16)).astype(np.float32)
-    core = openvino.Core()
-    compiled = core.compile_model(core.read_model(tmp_path / "net.onnx"), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    (found,) = compiled({"x": images}).values()
-    (wanted,) = onnxruntime.InferenceSession(tmp_path / "net.onnx").run(None, {"x": images})
-    scale = np.abs(wanted).max()
-    assert np.abs(found - wanted).max() <= (1e-5 if precision == "float32" else 1e-2) * scale
+    assert _difference(runtime, tmp_path / "net.onnx") <= (1e-5 if precision == "float32" else 1e-2)
+
+
+TOKENS = """
+import std.attention
+import std.transformer
+net n {
+    input x: f32[3, 16, 16]
+    patches = x |> patch_embedding(16, 4)
+    seen = concat(parameter([1, 16]), patches, axis=0) |> multi_head_attention(4)
+    output y = seen |> mean_over(0) |> linear(4)
+}
+"""
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("runtime", OTHERS)
+def test_int8_models_with_class_tokens_run_in_other_runtimes(runtime: str, mode: Mode, tmp_path: Path) -> None:
+    if reason := missing(runtime):
+        pytest.skip(reason)
+    space = archir.loads(TOKENS)
+    archir.export(space, tmp_path / "net.onnx", archir.compile(space))
+    made = ONNX.quantize(tmp_path / "net.onnx", tmp_path / "int8.onnx", noise("x", (3, 16, 16)), mode=mode, seconds=0)
+    assert len(made.in_float) == {"static": 2, "dynamic": 1}[mode]
+    assert _difference(runtime, tmp_path / "int8.onnx") <= 0.05
+
+
+def _difference(runtime: str, path: Path) -> float:
+    """Return the largest difference between a runtime and onnxruntime, relative to the largest output."""
+    inputs = {"x": np.random.default_rng(0).normal(size=(2, 3, 16, 16)).astype(np.float32)}
+    return difference(OTHERS[runtime](path, [inputs]), [ONNX.run(path, inputs)])

@@ -166,12 +166,12 @@ def quantize(
     objective: Mapping[str, Any] | None = None,
     calibration: int = 256,
     seed: int = 0,
-    mode: Literal["auto", "static", "dynamic"] = "auto",
+    mode: Literal["auto", "static", "dynamic", "int4"] = "auto",
     keep: Sequence[str] = (),
     max_loss: float = 1.0,
     seconds: float = 2.0,
 ) -> Quantised:
-    """Quantise a float32 ONNX model to int8; write the model, a certificate and a report.
+    """Quantise a float32 ONNX model to int8 or int4; write the model, a certificate and a report.
 
     Layers stay in float until the loss of the objective's criterion on one half of the held-out samples is at most
     `max_loss`. The report is measured on the other half.
@@ -185,7 +185,8 @@ def quantize(
         calibration: Number of training samples that determine the ranges of activations.
         seed: Seed that selects these samples.
         mode: `"static"` determines ranges once, from the calibration samples; `"dynamic"` determines them for each
-            input, in linear layers only; `"auto"` tries both for transformers and keeps the faster one.
+            input, in linear layers only; `"auto"` tries both for transformers and keeps the faster one. `"int4"` stores
+            the weights of linear layers in 4 bits, for language models in onnxruntime.
         keep: Patterns of the names of layers that stay in float.
         max_loss: Largest loss of the criterion: in points if it is a fraction, otherwise in percent.
         seconds: Time for which the float and the int8 model are each measured, in turns; with 0, they are not measured,

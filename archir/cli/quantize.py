@@ -1,4 +1,4 @@
-"""Command `archir quantize`: quantize an ONNX model to int8."""
+"""Command `archir quantize`: quantize an ONNX model to int8 or int4."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _MAX_SHOWN = 10
     help="Objective to measure, as in training: a kind, or a TOML table [classification, if the data has labels].",
 )  # fmt: skip
 @click.option(
-    "--mode", type=click.Choice(["auto", "static", "dynamic"]), default="auto", show_default=True,
-    help="How activation ranges are determined: calibrated (static) or computed at run time (dynamic).",
+    "--mode", type=click.Choice(["auto", "static", "dynamic", "int4"]), default="auto", show_default=True,
+    help="int8 with ranges of activations calibrated (static) or computed at run time (dynamic); weights in int4.",
 )  # fmt: skip
 @click.option(
     "--keep", multiple=True, metavar="PATTERN", help="Layers to leave in float, such as *.stem.*; may be repeated."
@@ -56,22 +56,23 @@ _MAX_SHOWN = 10
 @json_option
 def quantize_command(
     model: Path, output: Path, data: str, objective: dict[str, Any] | None,
-    mode: Literal["auto", "static", "dynamic"], keep: tuple[str, ...],
+    mode: Literal["auto", "static", "dynamic", "int4"], keep: tuple[str, ...],
     max_loss: float, calibration: int, seconds: float, seed: int, as_json: bool,
 ) -> None:  # fmt: skip
-    """Quantize MODEL, a float32 ONNX file, to int8.
+    """Quantize MODEL, a float32 ONNX file, to int8 or int4.
 
     \b
     archir quantize net.onnx --data cifar/ -o net.int8.onnx
     archir quantize net.onnx --max-loss 0.5 --keep "*.stem.*" -o net.int8.onnx
 
     Weights have one scale per channel. Activation ranges are calibrated on training samples (static), or computed while
-    the model runs (dynamic, for linear layers only); auto tries both for transformers, and keeps the faster one. If
+    the model runs (dynamic, for linear layers only); auto tries both for transformers, and keeps the faster one. For
+    language models in onnxruntime, int4 stores weights of linear layers in 4 bits and computes in float32. If
     accuracy, or the objective's measure, drops by more than --max-loss (in points if the measure is a fraction,
     otherwise in percent), the most sensitive layers stay in float. One half of the held-out samples determines which
     layers these are; the loss is reported on the other half.
 
-    Both models are measured in turns on this machine. If int8 is not faster, a warning says why.
+    Both models are measured in turns on this machine. If the new one is not faster, a warning says why.
 
     The certificate for `archir verify` and the report OUTPUT.int8.json are written next to the model.
     """
@@ -92,11 +93,14 @@ def quantize_command(
         return
     worst = sorted(done.layers, key=lambda row: -row.error)[:_MAX_SHOWN]
     shown = [row for row in done.layers if row.why or row in worst]
-    table("", ["layer", "weights", "as", "error", "dB", "alone"], map(_row, shown), right=(1, 3, 4, 5))
+    rows = [_row(row, done.weight_type) for row in shown]
+    table("", ["layer", "weights", "as", "error", "dB", "alone"], rows, right=(1, 3, 4, 5))
     if hidden_count := len(done.layers) - len(shown):
-        say(f"{hidden_count} more layers are in int8, with smaller errors; {done.files[-1]} lists all layers")
+        stored = f"{hidden_count} more layers are in {done.weight_type}"
+        say(f"{stored}, with smaller errors; {done.files[-1]} lists all layers")
+    kind = "int4" if done.mode == "int4" else f"int8 ({done.mode})"
     say(
-        f"wrote {output}: int8 ({done.mode}), {len(done.layers) - len(done.in_float)} of {len(done.layers)} layers; "
+        f"wrote {output}: {kind}, {len(done.layers) - len(done.in_float)} of {len(done.layers)} layers; "
         f"{done.bytes_before:,} -> {done.bytes_after:,} bytes ({done.ratio:.3f}x)"
     )
     if done.before:
@@ -109,26 +113,26 @@ def quantize_command(
         )
         say(f"held-out {measures}, on {done.held_out:,} samples{selection_note}")
     if done.speed is not None:
-        _say_speed(done.speed)
+        _say_speed(done.speed, done.weight_type)
 
 
-def _say_speed(speed: Any) -> None:
-    """Print how fast the int8 model is, and if it is not faster, why."""
+def _say_speed(speed: Any, weight_type: str) -> None:
+    """Print how fast the quantised model is, and if it is not faster, why."""
     threads = f"{speed.threads} thread{'s' * (speed.threads > 1)}"
     times = f"{format_milliseconds(speed.before)} -> {format_milliseconds(speed.after)}"
     settings = f"batch {speed.batch}, {threads}, measured in turns on this machine"
     say(f"median time of a run {times} ms ({speed.ratio:.2f}x), {settings}")
     if speed.reasons:
         say(
-            f"warning: int8 is not faster here: {'; '.join(speed.reasons)}; to save time, deploy the float model, or "
-            "try the other --mode",
+            f"warning: {weight_type} is not faster here: {'; '.join(speed.reasons)}; to save time, deploy the float "
+            "model, or try another --mode",
             err=True,
         )
 
 
-def _row(row: Any) -> list[str]:
+def _row(row: Any, weight_type: str) -> list[str]:
     """Return the table row that describes a layer."""
-    stored = f"float: {row.why}" if row.why else "int8"
+    stored = f"float: {row.why}" if row.why else weight_type
     snr = "" if row.snr is None else f"{row.snr:.1f}"
     single_layer_error = "" if row.alone is None else f"{100 * row.alone:.2f}%"
     return [row.name, f"{row.weights:,}", stored, f"{100 * row.error:.2f}%", snr, single_layer_error]

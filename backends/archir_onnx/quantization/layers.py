@@ -13,8 +13,9 @@ from archir.diagnostics.errors import fail, join_names
 from archir.diagnostics.hints import suggest
 from archir.utils.globs import matches
 
-ResolvedMode = Literal["static", "dynamic"]
-"""How activation ranges are determined: calibrated beforehand (static) or computed at run time (dynamic)."""
+ResolvedMode = Literal["static", "dynamic", "int4"]
+"""How layers are quantised: in int8, with activation ranges that are calibrated beforehand (static) or computed at run
+time (dynamic), or with weights in 4 bits and activations in float32 (int4)."""
 
 CONVOLUTIONS, PRODUCTS = ("Conv", "ConvTranspose"), ("Gemm", "MatMul")
 """Operators that count as layers: convolutions (CONVOLUTIONS) and matrix products (PRODUCTS)."""
@@ -32,6 +33,7 @@ QUANTISED_OPERATORS = {
     "QLinearMatMul",
     "ConvInteger",
     "MatMulInteger",
+    "MatMulNBits",
 }
 """Operators that occur only in quantised models."""
 
@@ -159,8 +161,8 @@ def excluded_layers(all_layers: Sequence[Layer], mode: ResolvedMode, patterns: S
             reasons[layer.name] = "--keep"
         elif mode == "static" and layer.joins_tokens:
             reasons[layer.name] = "beside a concatenation of tokens"
-        elif mode == "dynamic" and layer.operator in CONVOLUTIONS:
-            reasons[layer.name] = "a convolution, in dynamic mode"
-        elif mode == "dynamic" and not layer.supports_per_channel:
-            reasons[layer.name] = "a table, in dynamic mode"
+        elif mode != "static" and layer.operator in CONVOLUTIONS:
+            reasons[layer.name] = f"a convolution, in {mode} mode"
+        elif mode != "static" and not layer.supports_per_channel:
+            reasons[layer.name] = f"a table, in {mode} mode"
     return reasons

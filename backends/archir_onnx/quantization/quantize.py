@@ -1,4 +1,4 @@
-"""Conversion of a float32 model to int8, with a report of the lost accuracy (`archir quantize`)."""
+"""Conversion of a float32 model to int8 or int4, with a report of the lost accuracy (`archir quantize`)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ from archir_onnx.verification.certificate import certify
 from archir_onnx.verification.sandbox import require_bounded, run_sandboxed
 from archir_onnx.verification.verify import Report, check
 
-Mode = Literal["auto", "static", "dynamic"]
-"""Quantisation mode: `static` (calibrated activation ranges), `dynamic` (ranges computed at run time) or `auto`."""
+Mode = Literal["auto", "static", "dynamic", "int4"]
+"""Quantisation mode: `static` (int8 with calibrated activation ranges), `dynamic` (int8 with ranges computed at run
+time), `int4` (weights of linear layers in 4 bits), or `auto`: static or dynamic."""
 
 TOLERANCE = 0.05
 """Relative tolerance of int8 certificates.
@@ -92,8 +93,13 @@ class Quantised:
     files: tuple[Path, ...] = ()
 
     @property
+    def weight_type(self) -> str:
+        """Number type of the quantised weights."""
+        return "int4" if self.mode == "int4" else "int8"
+
+    @property
     def ratio(self) -> float:
-        """Size of the int8 model divided by that of the original."""
+        """Size of the quantised model divided by that of the original."""
         return self.bytes_after / self.bytes_before
 
     @property
@@ -112,7 +118,7 @@ def quantize(
     max_loss: float = 1.0,
     seconds: float = 2.0,
 ) -> Quantised:
-    """Write an int8 version of a model, its certificate and the report `NAME.onnx.int8.json`; return the report.
+    """Write an int8 or int4 version of a model, its certificate and the report `NAME.onnx.int8.json`.
 
     Layers whose names match a pattern in `keep` stay in float. If the objective's criterion would lose more than
     `max_loss` (points for a fraction, otherwise percent), the most sensitive other layers also stay in float, as many
@@ -276,7 +282,7 @@ class _FloatLayerSearch:
         float_layers = smallest_float_set(costs, loses)
         if float_layers is None:
             unit = "points" if is_fraction(evaluator.criterion) else "percent"
-            text = f"no layer can be in int8 without losing more than {max_loss:g} {unit} of {evaluator.criterion}"
+            text = f"no layer can be quantised without losing more than {max_loss:g} {unit} of {evaluator.criterion}"
             raise fail("A2803", text, None, "allow more with --max-loss, or train the network again")
         self.in_float = float_layers
         return costs

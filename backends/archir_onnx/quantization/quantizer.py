@@ -1,16 +1,18 @@
-"""Int8 quantisation with `onnxruntime.quantization`: number formats, ranges and options.
+"""Quantisation with `onnxruntime.quantization`: number formats, ranges and options.
 
-Activations are uint8; weights are int8 restricted to 7 bits, with one scale per output channel. On CPUs without
-VNNI, onnxruntime multiplies with VPMADDUBSW, which adds two products in 16 bits with saturation. With 7-bit
+In int8, activations are uint8; weights are int8 restricted to 7 bits, with one scale per output channel. On CPUs
+without VNNI, onnxruntime multiplies with VPMADDUBSW, which adds two products in 16 bits with saturation. With 7-bit
 weights, 2 * 255 * 64 < 2^15, so the sum cannot saturate; with 8-bit weights it can. Integer sums are therefore
 exact, and the same on every CPU.
+
+In int4, each block of BLOCK weights of an output has a scale; activations stay in float32.
 """
 
 from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +25,8 @@ from numpy.typing import NDArray
 from archir.diagnostics.errors import fail
 from archir_onnx.quantization.layers import CONVOLUTIONS, PRODUCTS, ResolvedMode, layers
 
+BLOCK = 32
+"""Number of 4-bit weights with a common scale. A scale has 4 bytes, so that a weight takes 5 bits."""
 _CLAMPS = ("Relu", "Clip")
 """Operators that quantisation can absorb, because the range of uint8 activations has the same effect."""
 
@@ -47,15 +51,25 @@ class Quantizer:
         self._folder = folder
 
     def quantize(self, names: Iterable[str]) -> onnx.ModelProto:
-        """Return the model with the named layers in int8. Raises ArchError (A2801) if onnxruntime fails."""
+        """Return the model with the named layers quantised. Raises ArchError (A2801) if onnxruntime fails, or if it
+        needs a package that is not installed."""
         wanted = list(names)
         if not wanted:
             return self._model
         try:
             with _without_warnings():
-                return self._static(wanted) if self.mode == "static" else self._dynamic(wanted)
+                return self._converters[self.mode](wanted)
+        except ImportError as error:
+            raise fail(
+                "A2801", f"4-bit weights need the package onnx-ir: {error}", None, "pip install onnx-ir"
+            ) from None
         except Exception as error:  # any class: models are untrusted
             raise fail("A2801", f"onnxruntime cannot quantise the model: {str(error).strip()[:500]}") from error
+
+    @property
+    def _converters(self) -> Mapping[ResolvedMode, Callable[[list[str]], onnx.ModelProto]]:
+        """Functions that quantise the named layers, by mode."""
+        return {"static": self._static, "dynamic": self._dynamic, "int4": self._int4}
 
     def _static(self, names: list[str]) -> onnx.ModelProto:
         """Insert quantise-dequantise (QDQ) pairs around the named layers, which runtimes fuse into int8 layers."""
@@ -89,6 +103,21 @@ class Quantizer:
             nodes_to_quantize=[*names, *(f"{name}_MatMul" for name in names)],  # what it makes of a Gemm
         )  # fmt: skip
         return onnx.load(path)
+
+    def _int4(self, names: list[str]) -> onnx.ModelProto:
+        """Store the weights of the named linear layers in 4 bits, for the operator `MatMulNBits` of onnxruntime."""
+        from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+        from onnxruntime.quantization.onnx_model import ONNXModel
+
+        model = ONNXModel(_copy(self._model))
+        model.replace_gemm_with_matmul()
+        quantizer = MatMulNBitsQuantizer(
+            model.model, bits=4, block_size=BLOCK, is_symmetric=True, op_types_to_quantize=("MatMul",),
+            nodes_to_include=[*names, *(f"{name}_MatMul" for name in names)],  # what it makes of a Gemm
+        )  # fmt: skip
+        quantizer.process()
+        quantised: onnx.ModelProto = quantizer.model.model
+        return quantised
 
     @cached_property
     def _ranges(self) -> Any:

@@ -1,4 +1,4 @@
-"""Speed of an int8 model compared with the float32 model, and reasons if the int8 model is not faster."""
+"""Speed of a quantised model compared with the float32 model, and reasons if the int8 model is not faster."""
 
 from __future__ import annotations
 
@@ -79,6 +79,7 @@ def reasons_for_slowness(model: Path) -> tuple[str, ...]:
         for node in graph.node
         if node.op_type not in _CONVERSIONS and any(name in dequantized for name in node.input)
     )
+    packed = sum(node.op_type == "MatMulNBits" for node in graph.node)
     conversions = sum(node.op_type in _CONVERSIONS for node in graph.node)
     reasons = []
     if float_layers:
@@ -88,4 +89,9 @@ def reasons_for_slowness(model: Path) -> tuple[str, ...]:
         reasons.append(
             f"{conversions} conversions between int8 and float remain, around operators in float: {operators}"
         )
+    if packed:
+        text = (
+            f"{packed} layers unpack 4-bit weights in each run, which saves time only if reading weights takes longest"
+        )
+        reasons.append(text)
     return tuple(reasons) or ("the layers are so small that int8 saves less time than the conversions take",)

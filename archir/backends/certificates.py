@@ -31,6 +31,8 @@ SEED = 0
 """Seed for the inputs whose outputs a certificate records."""
 MAX_VALUES = 64
 """Maximum number of values that a certificate records per output."""
+MAX_OTHERS = 2
+"""Maximum number of other input sizes, besides a model's own, for which a certificate records outputs."""
 MAX_BYTES = 1 << 23
 """Maximum size of a certificate in bytes."""
 MAX_TOLERANCE = 0.1
@@ -73,13 +75,17 @@ def first_values(outputs: Mapping[str, ArrayLike]) -> dict[str, list[float]]:
     return {name: np.asarray(array, np.float64).reshape(-1)[:MAX_VALUES].tolist() for name, array in outputs.items()}
 
 
-def compare(path: Path, provider: str, outputs: Mapping[str, ArrayLike], certificate: Mapping[str, Any]) -> float:
+def compare(
+    path: Path, provider: str, outputs: Mapping[str, ArrayLike], certificate: Mapping[str, Any],
+    record: Mapping[str, Any] | None = None
+) -> float:  # fmt: skip
     """Return the largest relative difference between outputs and those recorded in a certificate.
 
-    `path` (the model) and `provider` (where it ran) are used in messages. Raises ArchError: A0918 (other output
+    `path` (the model) and `provider` (where it ran) are used in messages. `record` is one of the certificate's other
+    input sizes, with its outputs; None: the model's own size. Raises ArchError: A0918 (other output
     names or sizes), A0913 (the difference exceeds the certificate's tolerance).
     """
-    expected, worst = certificate["computed"]["outputs"], Difference()
+    expected, worst = (certificate["computed"] if record is None else record)["outputs"], Difference()
     for name, numbers in {**dict.fromkeys(expected), **first_values(outputs)}.items():
         if numbers is None or len(numbers) != len(expected.get(name, ())):
             raise fail("A0918", f"the output `{name}` of {path} differs in name or size from the certified one")
@@ -159,11 +165,27 @@ def _part_validity(content: Mapping[str, Any]) -> dict[str, bool]:
         recorded in files.items()),
         "`model.metadata`": _is_string_map(model.get("metadata")),
         "`computed.tolerance`": _is_number(computed.get("tolerance")) and 0 <= computed["tolerance"] <= MAX_TOLERANCE,
-        "`computed.outputs`": isinstance(computed.get("outputs"), dict)
-        and all(isinstance(values, list) and len(values) <= MAX_VALUES and all(map(_is_number, values))
-                for values in computed["outputs"].values()),
+        "`computed.outputs`": _are_outputs(computed.get("outputs")),
+        "`computed.others`": _are_others(computed.get("others", [])),
         "`versions`": _is_string_map(content.get("versions")) and "archir" in content["versions"],
     }  # fmt: skip
+
+
+def _are_outputs(value: Any) -> bool:
+    """Return True for a JSON object with lists of numbers."""
+    return isinstance(value, dict) and all(
+        isinstance(values, list) and len(values) <= MAX_VALUES and all(map(_is_number, values))
+        for values in value.values()
+    )
+
+
+def _are_others(value: Any) -> bool:
+    """Return True for at most MAX_OTHERS records of outputs for other input sizes."""
+    return (
+        isinstance(value, list)
+        and len(value) <= MAX_OTHERS
+        and all(isinstance(record, dict) and _are_outputs(record.get("outputs")) for record in value)
+    )
 
 
 def _object(value: Any) -> Mapping[str, Any]:

@@ -65,6 +65,9 @@ def verify_command(model: Path, devices: tuple[str, ...], trust: str | None, as_
     for name, text in certificate["model"]["metadata"].items():
         if text and name != "architecture":
             say(escape_to_line(f"{name}: {text}"))
+    if others := certificate["computed"].get("others"):
+        sizes = " and ".join(" x ".join(map(str, record["sizes"].values())) for record in others)
+        say(f"also computed at {escape_to_line(sizes)}")
     for provider, difference in result.differences.items():
         say(f"{provider.removesuffix('ExecutionProvider')}: largest relative difference {difference:.1e}")
     if packaged and not trust:

@@ -5,8 +5,9 @@ The module also finds the sizes at which the weights stay valid.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from archir.diagnostics.errors import Span, fail
 from archir.diagrams.diagram import same
@@ -23,6 +24,9 @@ from archir.passes.expand import expand
 _TRIED_FACTORS = (2, 1.5, 0.5)
 """Factors by which the net's own height and width are multiplied to get the image sizes to try."""
 
+
+_STEPS = (1, 2, 4, 8, 16, 32, 64, 128)
+"""Steps between accepted image sizes that are tried."""
 
 Size = tuple[int, ...]
 """Size of the inputs: (height, width) of images, or (number of tokens,) of texts and series."""
@@ -142,6 +146,49 @@ def valid_sizes(graph: Graph, dynamic: Sequence[str]) -> list[Size]:
     return valid
 
 
+@dataclass(frozen=True)
+class ImageSizes:
+    """Image sizes that a network accepts on its open axes: multiples of `step`, from `least` on. `axes` names the axes,
+    and `examples` are two of the sizes, (height, width): the least one, and one that is a step above the net's own."""
+
+    axes: tuple[str, ...]
+    step: int
+    least: int
+    examples: tuple[Size, ...]
+
+    def __str__(self) -> str:
+        of = f", in multiples of {self.step}" if self.step > 1 else ""
+        return f"{' and '.join(self.axes)} from {self.least} on{of}"
+
+
+def accepted_image_sizes(graph: Graph, dynamic: Sequence[str]) -> ImageSizes | None:
+    """Return the image sizes that a network accepts with the same weights, if `height` or `width` is in `dynamic`.
+
+    The sizes are found by trying the net's own size plus one and three steps, and the least size by bisection. None if
+    no step was found. Raises ArchError (A0932) unless the network takes images of a single size.
+    """
+    axes = tuple(axis for axis in ("height", "width") if axis in dynamic)
+    if not axes:
+        return None
+    graph = expand(graph)
+    own = dict(zip(("height", "width"), _image_size(graph), strict=True))
+
+    def accepts(sizes: Mapping[str, int]) -> bool:
+        return _incompatibility(graph, resize(graph, *(own | sizes).values())) is None
+
+    def larger(step: int, count: int) -> dict[str, int]:
+        return {axis: own[axis] + count * step for axis in axes}
+
+    possible = (step for step in _STEPS if all(own[axis] % step == 0 for axis in axes))
+    step = next((step for step in possible if accepts(larger(step, 1)) and accepts(larger(step, 3))), None)
+    if step is None:
+        return None
+    counts = range(1, min(own[axis] for axis in axes) // step)
+    least = step * (1 + bisect_left(counts, True, key=lambda count: accepts(dict.fromkeys(axes, count * step))))
+    examples = tuple(tuple((own | sizes).values()) for sizes in (dict.fromkeys(axes, least), larger(step, 1)))
+    return ImageSizes(axes, step, least, examples)
+
+
 def _tried_lengths(tokens: int) -> Iterator[Size]:
     """Yield the numbers of tokens to try for a network that takes `tokens` tokens."""
     for length_ in (tokens // 2, tokens - 1, tokens * 2, 2, 1):
@@ -149,8 +196,8 @@ def _tried_lengths(tokens: int) -> Iterator[Size]:
             yield (length_,)
 
 
-def _tried_image_sizes(graph: Graph, dynamic: Sequence[str]) -> Iterator[Size]:
-    """Yield the image sizes to try. Raises ArchError (A0932) unless the network takes images of a single size."""
+def _image_size(graph: Graph) -> tuple[int, int]:
+    """Return the height and width of a network's images. Raises ArchError (A0932) unless they have a single size."""
     maps = [graph[number].op.infer().shape for number in graph.inputs.values()]
     sizes = {shape[1:] for shape in maps if len(shape) == 3}
     if len(sizes) != 1:
@@ -158,6 +205,12 @@ def _tried_image_sizes(graph: Graph, dynamic: Sequence[str]) -> Iterator[Size]:
             "A0932", f"`{graph.name}` does not take images of a single size: there is no height and width to leave open"
         )
     ((height, width),) = sizes
+    return height, width
+
+
+def _tried_image_sizes(graph: Graph, dynamic: Sequence[str]) -> Iterator[Size]:
+    """Yield the image sizes to try. Raises ArchError (A0932) unless the network takes images of a single size."""
+    height, width = _image_size(graph)
     for factor in _TRIED_FACTORS:
         yield (
             max(1, int(height * factor)) if "height" in dynamic else height,

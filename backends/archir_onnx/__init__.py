@@ -22,7 +22,7 @@ from archir.ir.graph import Graph
 from archir.ir.types import TensorType
 from archir.passes.deploy import deploy
 from archir.passes.expand import expand
-from archir.passes.resize import resize, token_count, valid_sizes
+from archir.passes.resize import accepted_image_sizes, resize, token_count, valid_sizes
 from archir.utils.files import staged_output
 from archir_onnx.files import external
 from archir_onnx.files.models import report_path, save
@@ -99,6 +99,10 @@ class OnnxBackend:
             if export_options.has_open_sizes and not export_options.problems()
             else []
         )
+        accepted = accepted_image_sizes(graph, export_options.dynamic) if sizes else None
+        if accepted is not None:
+            sizes = list(dict.fromkeys([*sizes, *accepted.examples]))
+            metadata = {**(metadata or {}), "image sizes": str(accepted)}
         others = {size: ranged_inputs(resize(graph, *size)) for size in sizes}
         own = _own_sizes(graph, export_options)
         if deployed and not self.supports(graph):
@@ -124,8 +128,13 @@ class OnnxBackend:
                 certified_reference = (
                     None if reference is None else lambda arrays: reference(normalize_inputs(arrays, export_options))
                 )
-                certify(draft, report, certified_reference, TOLERANCES[export_options.precision], own)
-        return replace(report, files=tuple(path.with_name(file.name) for file in files))
+                examples = [] if accepted is None else [own | _named(size, own) for size in accepted.examples]
+                certify(
+                    draft, report, certified_reference, TOLERANCES[export_options.precision], own,
+                    *(example for example in examples if example != own),
+                )  # fmt: skip
+        note = "; ".join(filter(None, (report.note, f"accepts {accepted}" if accepted else "")))
+        return replace(report, note=note, files=tuple(path.with_name(file.name) for file in files))
 
     def verify(self, path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Verification:
         """Verify a model against its certificate. Raises ArchError (A0913 to A0918)."""
@@ -282,6 +291,11 @@ def _own_sizes(graph: Graph, options: ExportOptions) -> dict[str, int]:
     for shape in shapes:
         own |= dict(zip(("height", "width"), shape[1:], strict=True)) if len(shape) == 3 else {}
     return {name: size for name, size in own.items() if name in options.dynamic}
+
+
+def _named(size: tuple[int, ...], own: Mapping[str, int]) -> dict[str, int]:
+    """Return a height and width by the names of the dynamic axes."""
+    return {name: number for name, number in zip(("height", "width"), size, strict=True) if name in own}
 
 
 BACKEND = OnnxBackend()

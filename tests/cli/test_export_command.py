@@ -88,7 +88,8 @@ def test_preprocess_export_accepts_raw_uint8_images(trained: Path, tmp_path: Pat
 def test_export_options_set_axes_opset_and_precision(trained: Path, tmp_path: Path) -> None:
     report, model = exported(trained, tmp_path / "open.onnx", "--dynamic", "batch,height,width")
     assert shape(model.graph.input[0]) == ["batch", 1, "height", "width"]
-    assert report["sizes"] == [[16, 16], [12, 12], [4, 4]]
+    assert report["sizes"] == [[16, 16], [12, 12], [4, 4], [1, 1], [9, 9]]
+    assert report["note"] == "accepts height and width from 1 on"
     report, model = exported(trained, tmp_path / "fixed.onnx", "--batch", "4", "--opset", "17")
     assert (shape(model.graph.input[0])[0], model.opset_import[0].version) == (4, 17)
     assert report["batches"] == [4]

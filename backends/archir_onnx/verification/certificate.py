@@ -32,17 +32,23 @@ def certify(
     reference: Callable[[Arrays], Arrays] | None = None,
     tolerance: float = TOLERANCE,
     sizes: Mapping[str, int] = MappingProxyType({}),
+    *others: Mapping[str, int],
 ) -> Path:
     """Write the certificate of a model and return its path.
 
     The certified outputs are those of `reference`, or by default those of onnxruntime. `tolerance` is the maximum
     difference allowed in later verifications, relative to the largest magnitude of an output. `sizes` maps the names
     of dynamic axes to the sizes for which outputs are computed; the batch size is 1 unless `sizes` contains it.
+    `others` are further such sizes, at most MAX_OTHERS.
     """
     model = external.load_model(path)
-    inputs = probe_inputs(model, sizes)
     names = [output.name for output in model.graph.output]
-    outputs = (run(session(path), inputs) if reference is None else reference(inputs)).values()
+
+    def first_outputs(input_sizes: Mapping[str, int]) -> dict[str, list[float]]:
+        inputs = probe_inputs(model, input_sizes)
+        outputs = (run(session(path), inputs) if reference is None else reference(inputs)).values()
+        return certificates.first_values(dict(zip(names, outputs, strict=True)))
+
     content = {
         "files": {file.name: certificates.file_facts(file) for file in external.model_files(model, path)},
         "model": {
@@ -55,8 +61,8 @@ def certify(
             "providers": list(report.providers), "real": report.real, "sizes": [list(size) for size in report.sizes],
         },
         "computed": {
-            "seed": SEED, "tolerance": tolerance, "sizes": dict(sizes),
-            "outputs": certificates.first_values(dict(zip(names, outputs, strict=True))),
+            "seed": SEED, "tolerance": tolerance, "sizes": dict(sizes), "outputs": first_outputs(sizes),
+            "others": [{"sizes": dict(other), "outputs": first_outputs(other)} for other in others],
         },
         "versions": {
             "archir": __version__, "onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__,
@@ -81,14 +87,16 @@ def check_certificate(path: Path, providers: Sequence[str] = ("CPUExecutionProvi
             "A0918", f"{path} stores data in {', '.join(sorted(uncertified))}, which the certificate does not list"
         )
     require_bounded(model, path)
-    sizes = certificate["computed"].get("sizes")
-    if not isinstance(sizes, dict) or not all(type(size) is int and size > 0 for size in sizes.values()):
-        raise fail("A0917", f"the certificate of {path} has invalid sizes")
-    elements = sum(prod(shape) for shape in input_shapes(model, sizes).values())
-    if elements > MAX_ELEMENTS:
-        raise fail("A0917", f"the certificate of {path} needs inputs with more than {MAX_ELEMENTS:,} numbers")
-    outputs = run_sandboxed(path, providers, sizes, elements)
-    differences = {
-        provider: certificates.compare(path, provider, outputs[provider], certificate) for provider in providers
-    }
+    differences = dict.fromkeys(providers, 0.0)
+    for record in (certificate["computed"], *certificate["computed"].get("others", ())):
+        sizes = record.get("sizes")
+        if not isinstance(sizes, dict) or not all(type(size) is int and size > 0 for size in sizes.values()):
+            raise fail("A0917", f"the certificate of {path} has invalid sizes")
+        elements = sum(prod(shape) for shape in input_shapes(model, sizes).values())
+        if elements > MAX_ELEMENTS:
+            raise fail("A0917", f"the certificate of {path} needs inputs with more than {MAX_ELEMENTS:,} numbers")
+        outputs = run_sandboxed(path, providers, sizes, elements)
+        for provider in providers:
+            difference = certificates.compare(path, provider, outputs[provider], certificate, record)
+            differences[provider] = max(differences[provider], difference)
     return Verification(tuple(certificate["files"]), differences, certificate)

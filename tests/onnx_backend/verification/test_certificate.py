@@ -144,6 +144,20 @@ def test_detects_model_with_other_outputs_than_certified(model: Path) -> None:
     assert code_of(lambda: ONNX.verify(model)) == "A0913"
 
 
+def test_detects_other_outputs_at_other_image_sizes(tmp_path: Path) -> None:
+    graph, path = archir.loads(NET).graph, tmp_path / "net.onnx"
+    archir.export(graph, path, archir.compile(graph), dynamic=("batch", "height", "width"), certified=True)
+    assert ONNX.verify(path).differences["CPUExecutionProvider"] <= 1e-6
+    computed = json.loads(certificate_path(path).read_text())["computed"]
+    assert [record["sizes"] for record in computed["others"]] == [{"height": size, "width": size} for size in (1, 6)]
+    shown = CliRunner().invoke(main, ["verify", str(path)]).stdout
+    assert "also computed at 1 x 1 and 6 x 6" in shown
+    assert "image sizes: height and width from 1 on" in shown
+    computed["others"][1]["outputs"]["logits"][0] += 0.5
+    sealed(path, computed=computed)
+    assert code_of(lambda: ONNX.verify(path)) == "A0913"
+
+
 def sealed(path: Path, **changes: Any) -> None:
     """A certificate with other parts, and the hash of those."""
     content = json.loads(certificate_path(path).read_text())
@@ -177,6 +191,9 @@ def test_rejects_invalid_numbers_in_certificate(model: Path, numbers: list[float
         {"computed": {"tolerance": 0.1, "sizes": {"batch": 10**30}, "outputs": {}}},
         {"computed": {"tolerance": 0.1, "sizes": [], "outputs": {}}},
         {"computed": {"tolerance": 0.1, "outputs": {}}},
+        *({"computed": {"tolerance": 0.1, "sizes": {}, "outputs": {}, "others": others}}
+          for others in ({}, [{}], [None], [{"sizes": {}, "outputs": {"logits": [True]}}],
+                         [{"sizes": {}, "outputs": {}}] * 3)),
         {"versions": None},
         {"versions": {"archir": 1}},
     ],

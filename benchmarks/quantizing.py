@@ -37,7 +37,7 @@ FULL_SIZE = {
 WINNERS = 8
 """Number of spaces of `runtimes.py`, the first ones, of which an architecture at a small size is measured."""
 LANGUAGE = {"vocabulary": 256, "context": 64, "width": 192, "depth": 6, "heads": 6, "each": 32}
-"""Parameters of the language model, `zoo/gpt.arch` over bytes, about two million weights."""
+"""Parameters of the language model, `zoo/gpt.arch` over bytes."""
 
 
 def turn(session: onnxruntime.InferenceSession, inputs: Any, runs: int) -> None:
@@ -91,7 +91,7 @@ def language() -> Table:
     space = archir.load(ROOT / "examples" / "zoo" / "gpt.arch", **LANGUAGE)
     graph = space.specialize(space.sample(0))
     data, objective = f"text:{ROOT / 'docs'}", {"kind": "next_token"}
-    settings = {"objective": objective, "epochs": 2, "optimizer": "adamw", "lr": 2e-3, "augment": False}
+    settings = {"objective": objective, "epochs": 1, "limit": 3000, "optimizer": "adamw", "lr": 2e-3, "augment": False}
     module, _ = archir.train(graph, data=data, settings=settings)
     table = Table(
         f"a language model over bytes, {archir.cost(graph).params:,} parameters, trained on docs/",

@@ -171,9 +171,9 @@ def accepted_image_sizes(graph: Graph, dynamic: Sequence[str]) -> ImageSizes | N
     if not axes:
         return None
     graph = expand(graph)
-    own = dict(zip(("height", "width"), _image_size(graph), strict=True))
+    own: dict[str, int] = dict(zip(("height", "width"), _image_size(graph), strict=True))
 
-    def accepts(sizes: Mapping[str, int]) -> bool:
+    def accepts(sizes: dict[str, int]) -> bool:
         return _incompatibility(graph, resize(graph, *(own | sizes).values())) is None
 
     def larger(step: int, count: int) -> dict[str, int]:

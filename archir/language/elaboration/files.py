@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from archir.diagnostics.errors import ArchError, Diagnostic, Note, Span, describe_error, fail
-from archir.diagnostics.hints import suggest
+from archir.diagnostics.hints import closest_name, suggest
 from archir.language.elaboration.module import MAX_IMPORTS, Block, Library, Module
 from archir.language.syntax import ast
 from archir.language.syntax.parse import MAX_BYTES, parse
@@ -105,7 +105,7 @@ class Loader:
             text = read_program(path, self.max_bytes, item.path)
         except ArchError as error:
             problem = error.diagnostics[0]
-            raise fail(problem.code, problem.message, item.span, _similar_file(path)) from None
+            raise fail(problem.code, problem.message, item.span, problem.hint) from None
         name = str(path.relative_to(root))
         return self._load_once(str(path), lambda: parse(text, name, self.max_bytes), name, path.parent, item.span)
 
@@ -190,9 +190,11 @@ def _parse_std(name: str) -> ast.File:
 def _similar_file(path: Path) -> str | None:
     """Return a hint that suggests a similarly named program in the same folder; None if there is none."""
     try:
-        return suggest(path.name, [sibling.name for sibling in path.parent.glob("*.arch")])
-    except OSError:
+        siblings = {sibling.stem: sibling.name for sibling in path.parent.glob("*.arch") if sibling.name != path.name}
+    except (OSError, ValueError):
         return None
+    match = closest_name(path.stem, siblings, 0.6)
+    return f"did you mean `{siblings[match]}`?" if match is not None else None
 
 
 def read_program(path: Path, max_bytes: int = MAX_BYTES, shown: str = "") -> str:
@@ -207,7 +209,7 @@ def read_program(path: Path, max_bytes: int = MAX_BYTES, shown: str = "") -> str
         with open_regular(path) as stream:
             data = stream.read(max_bytes + 1)
     except (OSError, ValueError) as error:
-        raise fail("A0801", f"cannot read {shown}: {describe_error(error)}") from None
+        raise fail("A0801", f"cannot read {shown}: {describe_error(error)}", None, _similar_file(path)) from None
     if len(data) > max_bytes:
         raise fail("A0105", f"{shown} is larger than {max_bytes} bytes")
     try:

@@ -47,6 +47,11 @@ class Origin:
         return "archir" if self.is_builtin else f"{self.module} ({file})" if file else self.module
 
 
+def _origin(registrant: Any) -> Origin:
+    """Return the origin of what a class, a function or an instance registers."""
+    return Origin(registrant.__module__, getattr(registrant, "__qualname__", type(registrant).__qualname__))
+
+
 def import_all(package: str) -> None:
     """Import all modules of one of archir's packages and of its subpackages, so that each registers its entries."""
     for name in modules_of(package):
@@ -111,8 +116,7 @@ class Registry(MutableMapping[K, V]):
         `registrant`, by default the entry itself, is the class or function that registers the entry. A registrant may
         replace its own entry. Raises ArchError (A3103) if another registrant has registered the key.
         """
-        owner = entry if registrant is None else registrant
-        origin = Origin(owner.__module__, getattr(owner, "__qualname__", type(owner).__qualname__))
+        origin = _origin(entry if registrant is None else registrant)
         if not origin.is_builtin:
             self.import_all()  # to compare its name with all of archir's own
         registered = self.origins.setdefault(key, origin)
@@ -142,6 +146,7 @@ class Registry(MutableMapping[K, V]):
         return self._entries[key]
 
     def __setitem__(self, key: K, entry: V) -> None:
+        self.origins.setdefault(key, _origin(entry))
         self._entries[key] = entry
 
     def __delitem__(self, key: K) -> None:

@@ -172,3 +172,11 @@ def test_registry_accepts_same_object_twice_but_not_another() -> None:
     assert heard == ["a", "b"]
     with pytest.raises(ArchError, match=r"A3103.*two things are named `a`: `.*one` of tests.*, and `.*two` of tests"):
         registry.register("a", two)
+
+
+def test_entries_put_back_have_an_origin() -> None:
+    registry: Registry[str, object] = Registry("thing", "things")
+    registry.register("a", run)
+    del registry["a"]
+    registry["a"] = run
+    assert registry.origins["a"].name == "run"

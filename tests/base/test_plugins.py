@@ -155,8 +155,14 @@ def test_missing_name_loads_entry_point_plugins(folder: Path, monkeypatch: pytes
     assert "cannot be imported: `broken`" in run("check", "net.arch")[1]
 
 
-def test_registry_accepts_same_object_twice_but_not_another() -> None:
-    registry: Registry[str, object] = Registry("thing", "things")
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Registry[str, object]:
+    """A registry that `archir doctor` does not list."""
+    monkeypatch.setattr("archir.plugins.registry.REGISTRIES", [])
+    return Registry("thing", "things")
+
+
+def test_registry_accepts_same_object_twice_but_not_another(registry: Registry[str, object]) -> None:
 
     def one() -> None:
         """The first."""
@@ -174,8 +180,7 @@ def test_registry_accepts_same_object_twice_but_not_another() -> None:
         registry.register("a", two)
 
 
-def test_entries_put_back_have_an_origin() -> None:
-    registry: Registry[str, object] = Registry("thing", "things")
+def test_entries_put_back_have_an_origin(registry: Registry[str, object]) -> None:
     registry.register("a", run)
     del registry["a"]
     registry["a"] = run

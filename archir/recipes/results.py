@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from archir.data.metadata import training_data_metadata
 from archir.ir.serial import to_json
-from archir.language.source import to_source
+from archir.language.decompiler.decompile import network_source
 from archir.passes.cost import cost
 from archir.recipes.job import Outcome, Tensor
 from archir.recipes.recipe import Recipe
@@ -95,7 +95,7 @@ def _network_files(
     """Return the files of a phase's trained network, and the differences of its ONNX model ({} if none is exported)."""
     assert outcome.network is not None
     files: dict[str, str | bytes] = {
-        SOURCE: to_source(outcome.network),
+        SOURCE: network_source(outcome.network),
         NETWORK: json.dumps(to_json(outcome.network)) + "\n",
         WEIGHTS: deployment.weights(outcome),
     }

@@ -15,12 +15,13 @@ from archir.ir.graph import Graph, Node
 from archir.ir.reader import parse_graph
 from archir.ir.structure import Input
 from archir.ir.typing import infer
-from archir.language.decompiler.decompile import DecompiledProgram, decompile, program_source
+from archir.language.decompiler.decompile import DecompiledProgram, decompile, network_source, program_source
 from archir.language.decompiler.imported import Imported
 from archir.language.decompiler.program_tree import Condition as Condition
 from archir.language.decompiler.program_tree import FirstRound, Multiple
 from archir.language.decompiler.writer import Writer
 from archir.language.elaboration.files import Loader
+from archir.language.source import to_source
 from archir.linting.lint import lint
 from archir.passes.specialize import specialize
 from tests.conftest import EXAMPLES
@@ -103,6 +104,22 @@ def test_decompiled_architecture_is_same_network(name: str) -> None:
     assert archir.canonical_hash(again) == archir.canonical_hash(graph)
     same(graph, decompile(Imported(graph, graph.blocks)))
     assert not lint(Loader(None).load(text, name, None), [])
+    text = network_source(graph)
+    assert archir.canonical_hash(archir.loads(text).graph) == archir.canonical_hash(graph)
+    assert lines(text) <= 100
+
+
+def test_found_network_has_cells_of_its_space() -> None:
+    space = archir.load(f"{EXAMPLES}/darts/darts.arch:darts")
+    text = network_source(space.specialize(space.sample(random.Random(1))))
+    assert "block normal(x, y)" in text
+    assert "block reduction(x, y)" in text
+    assert "block searched" not in text, "normal and reduction do nothing but call it"
+
+
+def test_network_without_equal_program_is_written_by_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archir.language.decompiler.decompile.match_scopes", lambda graph, other: None)
+    assert network_source(example("resnet50")) == to_source(example("resnet50"))
 
 
 def some(graph: Graph, rng: random.Random) -> tuple[Graph, dict[str, str]]:

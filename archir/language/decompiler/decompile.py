@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from archir.diagnostics.errors import ArchError, RuleError, fail
 from archir.equivalence.canonical import canonical_hash
 from archir.ir.graph import Graph, NodeId
 from archir.ir.names import is_name
 from archir.ir.op import OPS
+from archir.ir.printer import enclosing_scopes
 from archir.ir.structure import Input
 from archir.ir.typing import Types, infer
 from archir.language.decompiler import fusion_patterns as idioms
@@ -45,21 +47,57 @@ def decompile(imported: Imported) -> DecompiledProgram:
     node. Raises RuleError or ArchError if the graph cannot be written as a program.
     """
     graph = imported.graph
+    decompiled = _with_blocks(graph, imported.classes) or _verified(graph, to_source(graph), canonical_hash(graph))
+    if decompiled is None:
+        raise RuleError(f"the program that was written for `{graph.name}` is another network: this is a bug in archir")
+    return decompiled
+
+
+def network_source(network: Graph) -> str:
+    """Write a network of a space as a program with the blocks of the space that the network uses.
+
+    If no such program is equal to the network, the program has one statement per node. Raises RuleError if the graph
+    has choices, ArchError (A0908) if a name is not valid in programs.
+    """
+    decompiled = _with_blocks(network, _main_blocks(network))
+    return to_source(network) if decompiled is None else decompiled.text
+
+
+def _main_blocks(network: Graph) -> dict[str, str]:
+    """Return the names of a network's blocks by scope, without each block that another block does nothing but call.
+
+    In DARTS, `normal` and `reduction` only call `searched` with other strides, and their names say more.
+    """
+    nodes: Counter[str] = Counter()
+    outer: dict[str, str] = {}
+    for number in network:
+        scopes = [scope for scope in enclosing_scopes(network[number].scope) if scope in network.blocks]
+        nodes.update(scopes)
+        outer |= dict(pairwise(reversed(scopes)))
+    content = {around: scope for scope, around in outer.items() if nodes[scope] == nodes[around]}
+    called: dict[str, set[str | None]] = {}
+    for scope in nodes:
+        called.setdefault(network.blocks[scope], set()).add(network.blocks.get(content.get(scope, "")))
+    hidden = {scope for around, scope in content.items() if len(called[network.blocks[around]]) == 1}
+    return {scope: network.blocks[scope] for scope in nodes if scope not in hidden}
+
+
+def _with_blocks(graph: Graph, classes: Mapping[str, str]) -> DecompiledProgram | None:
+    """Return the first candidate program with blocks that equals the graph, or None.
+
+    Raises ArchError (A0908) if the label of an input or output is not a valid name.
+    """
     expected_hash = canonical_hash(graph)
     for plain in (False, True):
         try:
-            text = program_source(graph, imported.classes, plain)
+            text = program_source(graph, classes, plain)
         except ArchError as error:
             if any(diagnostic.code == "A0908" for diagnostic in error.diagnostics):
                 raise
             continue  # the text is not a valid program: try the next form, as for a text of another network
-        decompiled = _verified(graph, text, expected_hash)
-        if decompiled is not None:
+        if (decompiled := _verified(graph, text, expected_hash)) is not None:
             return decompiled
-    decompiled = _verified(graph, to_source(graph), expected_hash)
-    if decompiled is None:
-        raise RuleError(f"the program that was written for `{graph.name}` is another network: this is a bug in archir")
-    return decompiled
+    return None
 
 
 def _verified(graph: Graph, text: str, expected_hash: str) -> DecompiledProgram | None:

@@ -109,7 +109,12 @@ class _Reader:
             environment=stored_object(run, ENVIRONMENT),
             result=self._headline(),
             architecture=self._architecture_texts(),
-            comparisons=[*self._before_and_after(), *map(self._random_comparison, trials.values()), *self._trained()],
+            comparisons=[
+                *self._before_and_after(),
+                *map(self._random_comparison, trials.values()),
+                *self._trained(),
+                *self._measured_latencies(),
+            ],
             certainty=list(self._certainty(trials)),
             verdicts=verdicts,
             next_steps=[*{step[1]: step for step in self._next_steps(trials, verdicts)}.values()],  # commands once
@@ -334,6 +339,30 @@ class _Reader:
                 "after training is not known. See “What to do next” for the command that trains one."
             )
             yield Comparison("Trained networks", (), (), note)
+
+    def _measured_latencies(self) -> Iterator[Comparison]:
+        """Yield, for each bound on a latency, the predicted and measured latencies of a phase's best candidates."""
+        for name, table in self.summary.get("latency", {}).items():
+            for bound in table["bounds"]:
+                title = f"Latency of the best candidates of {name}, {bound['bound']}"
+                if "not_measured" in bound:
+                    yield Comparison(title, (), (), f"They were not measured: {bound['not_measured']}.")
+                    continue
+                rows = [
+                    (
+                        f"{number + 1}, chosen" if number == table["chosen"] else str(number + 1),
+                        f"{predicted / 1000:,.1f}",
+                        f"{nanoseconds / 1000:,.1f}",
+                        f"{nanoseconds / predicted - 1:+.0%}" if predicted else "",
+                    )
+                    for number, (predicted, nanoseconds) in enumerate(
+                        zip(bound["predicted"], bound["measured"], strict=True)
+                    )
+                ]
+                note = "The best candidate that was measured within the bounds is chosen."
+                if table["chosen"] is None:
+                    note = "The bound was not reached: no measured candidate is within it, and the best one is kept."
+                yield Comparison(title, ["candidate", "predicted, us", "measured, us", "error"], rows, note)
 
     def _before_and_after(self) -> Iterator[Comparison]:
         """Yield the comparison of a network before and after shrinking."""

@@ -112,10 +112,14 @@ def test_a_search_prints_predictions_beside_measurements_and_keeps_a_fast_networ
     assert bound["measured"][table["chosen"]] <= 140
     assert summary["architecture"]["choices"] == table["architectures"][table["chosen"]]
     assert bound["conditions"]["machine"] == FakeBench.machine
+    report = (folder / "run" / "report.html").read_text()
+    assert f"{table['chosen'] + 1}, chosen" in report
+    assert f"{bound['measured'][0] / 1000:,.1f}" in report
 
 
 def test_a_search_says_that_the_bound_was_not_reached(folder: Path) -> None:
     assert "the bound was not reached" in search(folder, "125ns").output
+    assert "The bound was not reached" in (folder / "run" / "report.html").read_text()
 
 
 def test_a_search_says_why_candidates_were_not_measured(folder: Path) -> None:
@@ -123,6 +127,7 @@ def test_a_search_says_why_candidates_were_not_measured(folder: Path) -> None:
     table.machine = {"processor": "slide rule"}
     table.write("t.json")
     assert "were not measured: the latencies were measured under other conditions" in search(folder, "140ns").output
+    assert "They were not measured: the latencies were" in (folder / "run" / "report.html").read_text()
 
 
 def test_a_model_is_also_fitted_to_the_candidates_that_a_search_measured(

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Protocol
 
 from archir.data.metadata import training_data_metadata
 from archir.ir.serial import to_json
-from archir.language.decompiler.decompile import network_source
 from archir.passes.cost import cost
 from archir.recipes.job import Outcome, Tensor
 from archir.recipes.recipe import Recipe
@@ -93,6 +92,8 @@ def _network_files(
     run: Run, recipe: Recipe, name: str, outcome: Outcome[Tensor], deployment: Deployment[Tensor]
 ) -> tuple[dict[str, str | bytes], dict[str, float]]:
     """Return the files of a phase's trained network, and the differences of its ONNX model ({} if none is exported)."""
+    from archir.language.decompiler.decompile import network_source  # needed only once a search has ended
+
     assert outcome.network is not None
     files: dict[str, str | bytes] = {
         SOURCE: network_source(outcome.network),

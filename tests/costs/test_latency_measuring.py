@@ -13,7 +13,7 @@ import pytest
 import archir
 from archir.costs.latencies import files
 from archir.costs.latencies.measurement import check_same_machine, new_table
-from archir.costs.latencies.timing import Effort, TimedRun, Timing, measure, measure_in_visits
+from archir.costs.latencies.timing import MAX_VISITS, Effort, TimedRun, Timing, measure, measure_in_visits
 from archir.costs.latencies.workloads import space_workloads
 from archir.diagnostics.errors import ArchError
 from tests.latencies import QUICK, SMALL, FakeBench, filled, table_of
@@ -80,6 +80,27 @@ def test_networks_are_measured_by_themselves_and_warm_in_several_visits() -> Non
     visits = [(name, len([*group])) for name, group in groupby(order)]
     first, timed, warm = 2, 2, {"a": 4, "b": 2}
     assert visits == [("a", first), ("b", first), *((name, warm[name] + timed) for name in "ab" * 3)]
+
+
+@pytest.mark.parametrize("slow_after", [0, 20, 45])
+def test_slow_periods_of_the_machine_are_left_out(slow_after: int) -> None:
+    runs = 0
+
+    def timed(calls: int) -> float:
+        nonlocal runs
+        runs += 1
+        return calls * (150.0 if 0 <= runs - slow_after < 30 else 100.0 + runs % 3)
+
+    effort = Effort(sample_ns=1, warm_ns=0)
+    found = dict(measure_in_visits([timed] * 3, effort))
+    assert {round(timing.median) for timing in found.values()} <= {100, 101, 102}
+
+
+def test_a_function_whose_time_jumps_is_visited_a_limited_number_of_times() -> None:
+    rng = random.Random(0)
+    timed, asked = timer(rng.choice([1.0, 100.0]) for _ in count())
+    assert dict(measure_in_visits([timed], Effort(sample_ns=1, warm_ns=0)))[0].median in (1.0, 50.5, 100.0)
+    assert len(asked) <= 2 + MAX_VISITS * 11
 
 
 # filling tables

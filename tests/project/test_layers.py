@@ -252,18 +252,25 @@ training = {{ epochs = 1, batch = 256 }}
 weights = {{ kind = "sgd", lr = 0.1 }}
 """
 SEARCHES = {
-    "shared weights": PHASE.format("spos")
-    + '[[phase]]\nname = "try"\nstrategy = "evolution"\nstart = { weights = "spos" }\noptions = { trials = 4 }\n',
-    "architecture parameters": PHASE.format("darts")
-    + 'alphas = { kind = "adam", lr = 3e-3 }\n'
-    + PHASE.format("train")
-    + 'start = { architecture = "darts" }\n',
+    "shared weights": (
+        PHASE.format("spos")
+        + '[[phase]]\nname = "try"\nstrategy = "evolution"\nstart = { weights = "spos" }\noptions = { trials = 4 }\n',
+        350,
+    ),
+    "architecture parameters": (
+        PHASE.format("darts")
+        + 'alphas = { kind = "adam", lr = 3e-3 }\n'
+        + PHASE.format("train")
+        + 'start = { architecture = "darts" }\n',
+        375,
+    ),
 }
+"""Phases of searches, and how many of archir's modules they may import: 25 more write the found network as a program."""
 
 
-@pytest.mark.parametrize("phases", SEARCHES.values(), ids=SEARCHES)
-def test_search_imports_at_most_350_modules(phases: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("phases", "most"), SEARCHES.values(), ids=SEARCHES)
+def test_search_imports_few_modules(phases: str, most: int, tmp_path: Path) -> None:
     """There were 589 before; the second search exports its network, too."""
     (tmp_path / "space.arch").write_text(SPACE)
     (tmp_path / "recipe.toml").write_text(f'space = "space.arch"\nthreads = 1\n[data]\nsource = "digits"\n{phases}')
-    assert imported_modules(tmp_path, "search", "recipe.toml", "-o", "run", "--device", "cpu") <= 350
+    assert imported_modules(tmp_path, "search", "recipe.toml", "-o", "run", "--device", "cpu") <= most

@@ -10,8 +10,10 @@ import numpy as np
 TimedRun = Callable[[int], float]
 """Function that executes something n times in a row and returns the elapsed nanoseconds."""
 
-VISITS = 3
-"""Number of visits over which the samples of a function are spread."""
+VISITS, MAX_VISITS = 3, 10
+"""Minimum and maximum number of visits over which the samples of a function are spread."""
+MAX_DELAY = 0.1
+"""A visit whose median is above that of the fastest visit by more than this fraction was disturbed."""
 _MIN_SAMPLES = 3
 """Minimum number of samples, even if each takes very long."""
 
@@ -28,7 +30,7 @@ class Effort:
     precision: float = 0.01
     min_samples: int = 11
     max_samples: int = 101
-    max_ns: float = 1e9
+    max_ns: float = 2e9
     """Nanoseconds of measuring after which no further sample is taken."""
     warm_ns: float = 2e6
     """Nanoseconds that a function runs for without being timed before the samples of a visit."""
@@ -54,7 +56,7 @@ class _Sampler:
 
     def __init__(self, timed: TimedRun, effort: Effort) -> None:
         self._timed, self._effort = timed, effort
-        self._samples: list[float] = []
+        self._visits: list[list[float]] = []
         self._calls, self._spent = 1, timed(1)
         while (took := timed(self._calls)) < effort.sample_ns and self._spent < effort.max_ns:
             self._calls, self._spent = 2 * self._calls, self._spent + took
@@ -65,28 +67,39 @@ class _Sampler:
         while warmed < self._effort.warm_ns and self._spent < self._effort.max_ns:
             took = self._timed(self._calls)
             warmed, self._spent = warmed + took, self._spent + took
+        self._visits.append([])
         for _ in range(most):
             took = self._timed(self._calls)
-            self._samples.append(took / self._calls)
+            self._visits[-1].append(took / self._calls)
             self._spent += took
             if self.is_done:
                 break
 
     @property
+    def undisturbed(self) -> list[list[float]]:
+        """The samples of the visits that were about as fast as the fastest one."""
+        medians = [float(np.median(visit)) for visit in self._visits]
+        return [
+            visit
+            for visit, middle in zip(self._visits, medians, strict=True)
+            if middle <= (1 + MAX_DELAY) * min(medians)
+        ]
+
+    @property
     def is_done(self) -> bool:
         """True if no further sample is needed."""
-        count, effort = len(self._samples), self._effort
-        if self._spent >= effort.max_ns or count >= effort.max_samples:
-            return count >= _MIN_SAMPLES
-        if count < effort.min_samples:
+        timing, effort = self.timing(), self._effort
+        if self._spent >= effort.max_ns or sum(map(len, self._visits)) >= effort.max_samples:
+            return timing.samples >= _MIN_SAMPLES
+        if timing.samples < effort.min_samples:
             return False
-        timing = self.timing()
-        return bool(timing.spread <= effort.precision * timing.median * count**0.5)
+        return timing.spread <= effort.precision * timing.median * timing.samples**0.5
 
     def timing(self) -> Timing:
-        """Return the statistics of the samples."""
-        low, middle, high = (float(x) for x in np.percentile(self._samples, [25, 50, 75]))
-        return Timing(middle, high - low, len(self._samples))
+        """Return the statistics of the samples of undisturbed visits."""
+        samples = np.concatenate(self.undisturbed)
+        low, middle, high = (float(x) for x in np.percentile(samples, [25, 50, 75]))
+        return Timing(middle, high - low, len(samples))
 
 
 def measure(run: TimedRun, effort: Effort = DEFAULT_EFFORT) -> Timing:
@@ -100,14 +113,14 @@ def measure_in_visits(runs: Sequence[TimedRun], effort: Effort = DEFAULT_EFFORT)
     """Measure several functions, each by itself and warm, in several visits.
 
     In a visit, one function runs on its own, first without being timed, so that caches hold its data as in a process
-    that runs nothing else. The visits of a function are spread over the whole time, so that slow periods of the machine
-    affect all functions alike. Yields the index and timing of each function when its last visit is over.
+    that runs nothing else. The visits of a function are spread over the whole time. Visits while something else slowed
+    the machine down are left out and made again, so that slow periods of minutes do not matter. Yields the index and
+    timing of each function when its last visit is over.
     """
     samplers = {position: _Sampler(run, effort) for position, run in enumerate(runs)}
     share = -(-effort.min_samples // VISITS)
-    for visit in range(VISITS):
-        is_last = visit == VISITS - 1
-        for position, sampler in samplers.items():
-            sampler.visit(effort.max_samples if is_last else share)
-            if is_last:
-                yield position, sampler.timing()
+    for visit in range(1, MAX_VISITS + 1):
+        for position, sampler in [*samplers.items()]:
+            sampler.visit(share if visit < VISITS else effort.min_samples)
+            if visit == MAX_VISITS or (sampler.is_done and len(sampler.undisturbed) >= min(VISITS, visit)):
+                yield position, samplers.pop(position).timing()

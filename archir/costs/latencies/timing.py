@@ -32,7 +32,7 @@ class Effort:
     max_samples: int = 101
     max_ns: float = 2e9
     """Nanoseconds of measuring after which no further sample is taken."""
-    warm_ns: float = 2e6
+    warm_ns: float = 2e7
     """Nanoseconds that a function runs for without being timed before the samples of a visit."""
 
 

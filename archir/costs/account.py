@@ -472,8 +472,10 @@ class Account:
         if key not in self._residual_cache:
             limits = []
             for i, (name, (low, high)) in enumerate(ranges.items()):
-                limits.append(Limit(i, 1, high))
-                if low > self.extremes(name)[0].value:
+                least, greatest = self.extremes(name)
+                if high < greatest.bound or low <= least.value:
+                    limits.append(Limit(i, 1, high))
+                if low > least.value:
                     limits.append(Limit(i, -1, -low))
             self._residual_cache[key] = ResidualBudgets(self.stages(*ranges), limits, entries, up)
         return self._residual_cache[key]

@@ -160,3 +160,19 @@ def test_choice_of_thousands_of_outcomes_is_counted_exactly() -> None:
     found = ResidualBudgets(Stages(chain), [Limit(0, 1, 2_000), Limit(1, 1, 1_000)], ENTRIES, up=True).count
     sums = [(i + one, 2_500 - i + other) for i in range(2_500) for one, other in ((1, 0), (0, 1))]
     assert found == sum(one <= 2_000 and other <= 1_000 for one, other in sums)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_counts_under_bounds_on_three_large_costs_bracket_what_is_listed(seed: int) -> None:
+    """The cells of the grid of residual budgets do not fit in 64 bits."""
+    rng = np.random.default_rng(seed)
+    order = free(5, 4)
+    groups = {(one.choice,): rng.integers(0, 10**8, (4, 3)) for one in order}
+    listed = np.array([sum(map(np.array, rows)) for rows in product(*groups.values())])
+    middle = np.quantile(listed, 0.7, axis=0).astype(int).tolist()
+    chain = Chain(order, [], groups, (0, 0, 0))
+    limits = [Limit(i, 1, limit) for i, limit in enumerate(middle)]
+    below, above = (ResidualBudgets(Stages(chain), limits, ENTRIES, up).count for up in (False, True))
+    within = int((listed <= middle).all(axis=1).sum())
+    assert 0 < below <= within <= above < len(listed)
+    assert above - below < within / 10

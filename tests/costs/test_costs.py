@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from archir.cli.main import main
 from archir.costs import account
 from archir.costs.counting import distribution
 from archir.costs.counting.joint_bounds import Limit, ResidualBudgets
+from archir.costs.latencies.model import LatencyModel
+from archir.costs.latencies.workloads import space_workloads
 from archir.costs.symbolic import SymbolicCosts
 from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Node
@@ -264,6 +267,23 @@ def listed() -> tuple[Space, dict[str, np.ndarray[Any, Any]]]:
     space = cut("kernels and widths")
     codes = np.array([architecture.codes for architecture in space.enumerate()], np.int16)
     return space, space.cost(codes, ["macs", "params"])
+
+
+def test_lower_bound_of_one_cost_and_upper_bound_of_another_are_counted_exactly(tmp_path: Path) -> None:
+    """The cells of a grid for both costs and the unlimited upper bound do not fit in 64 bits."""
+    space = cut("kernels and widths")
+    rng = np.random.default_rng(0)
+    entries = {key: int(rng.integers(10**9)) for key in space_workloads(space.graph)}
+    file = tmp_path / "model.json"
+    LatencyModel(
+        schema_version=1, model="operations", device="", networks=5, error=0.0, rank_correlation=None, tried={},
+        offset=0, entries=entries,
+    ).write(file)  # fmt: skip
+    latency = f'latency("{file}")'
+    costs = space.cost(np.array([one.codes for one in space.enumerate()], np.int16), [latency, "macs"])
+    least, most = int(np.quantile(costs[latency], 0.3)), int(np.quantile(costs["macs"], 0.6))
+    wanted = int(((costs[latency] >= least) & (costs["macs"] <= most)).sum())
+    assert space.where(f"{latency} >= {least}ns and macs <= {most}").count() == (wanted, wanted)
 
 
 def test_jointly_unsatisfiable_bounds_are_reported() -> None:

@@ -265,7 +265,7 @@ SEARCHES = {
         375,
     ),
 }
-"""Phases of searches, and how many of archir's modules they may import: 25 more write the found network as a program."""
+"""Phases of searches, and how many modules of archir they may import: 25 more write the found network as a program."""
 
 
 @pytest.mark.parametrize(("phases", "most"), SEARCHES.values(), ids=SEARCHES)

@@ -28,6 +28,8 @@ Numbers: TypeAlias = NDArray[np.int64]
 
 MAX_CELLS = 2**24
 """Maximum number of grid cells for which a lookup array is allocated; for larger grids, cell indices are sorted."""
+MAX_INDEX = 2**62
+"""Maximum number of grid cells, so that cell indices fit in 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,11 @@ class ResidualGrid:
     def is_small(self) -> bool:
         """Whether the grid is small enough for a lookup array."""
         return prod(self.sizes) <= MAX_CELLS
+
+    @property
+    def has_indices(self) -> bool:
+        """Whether the indices of all cells fit in 64 bits."""
+        return prod(self.sizes) <= MAX_INDEX
 
     def cell_indices(self, residuals: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
         """Return the positions of those residual budgets that allow a continuation, and their cell indices."""
@@ -215,8 +222,9 @@ class ResidualBudgets:
         units = [1] * len(self.initial)
         rows = sum(len(residuals[0]) for parts in arriving.values() for residuals in parts)
         while True:
-            while rows > MAX_SORTED and not all(
-                ResidualGrid(*pair, units, self.up).is_small for pair in extremes.values()
+            while any(
+                not grid.has_indices or (rows > MAX_SORTED and not grid.is_small)
+                for grid in (ResidualGrid(*pair, units, self.up) for pair in extremes.values())
             ):
                 units = self._coarsen(units, extremes)
             result: dict[State, StateResiduals] = {}

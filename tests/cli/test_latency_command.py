@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 import archir
 from archir.cli import main
 from archir.costs.latencies.table import Entry
-from archir.costs.latencies.timing import DEFAULT_EFFORT
+from archir.costs.latencies.timing import DEFAULT_EFFORT, MAX_DELAY, MAX_VISITS, VISITS
 from archir.costs.latencies.workloads import space_workloads
 from archir.diagnostics.errors import ArchError
 from tests.conftest import ROOT
@@ -32,9 +32,13 @@ def test_documented_latency_figures_match_the_code() -> None:
     assert f"the {space.size / 1e12:.1f} trillion architectures" in text
     assert f"use {len(space_workloads(space.graph))} different operations" in text
     assert f"until a sample lasts {DEFAULT_EFFORT.sample_ns / 1e6} ms." in text
+    assert f"runs by itself for {DEFAULT_EFFORT.warm_ns / 1e6:.0f} ms before it is timed" in text
+    assert DEFAULT_EFFORT.max_ns == 2e9
+    assert (VISITS, MAX_VISITS, MAX_DELAY) == (3, 10, 0.1)
     assert f"until the median is known to {100 * DEFAULT_EFFORT.precision:.0f} %" in text
     assert (
-        f"at least {DEFAULT_EFFORT.min_samples}, at most {DEFAULT_EFFORT.max_samples}, and for at most a second" in text
+        f"at least {DEFAULT_EFFORT.min_samples}, at most {DEFAULT_EFFORT.max_samples}, and for at most two seconds"
+        in text
     )
     assert DEFAULT_EFFORT.max_ns == 1e9
 

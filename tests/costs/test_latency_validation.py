@@ -72,7 +72,7 @@ def test_validation_compares_measured_networks_with_table(monkeypatch: pytest.Mo
     assert all(one.predicted == one.measured.median for one in found.networks)
     assert found.error == 0
     assert found.rank_correlation == pytest.approx(1)
-    monkeypatch.setattr("archir.costs.latencies.measurement.MAX_RESIDENT_NETWORKS", 3)
+    monkeypatch.setattr("archir.costs.latencies.timing.MAX_RESIDENT", 3)
     assert validate(table, networks, FakeBench(), effort=QUICK) == found
     with pytest.raises(ArchError, match="A1503"):
         validate(table.model_copy(update={"threads": 2}), networks, FakeBench(), effort=QUICK)

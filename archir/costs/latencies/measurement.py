@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from archir.costs.latencies.model import HeldOut, LatencyModel, student_quantile
 from archir.costs.latencies.table import Conditions, Correction, Device, Entry, LatencyTable
-from archir.costs.latencies.timing import DEFAULT_EFFORT, Effort, TimedRun, Timing, measure, measure_in_visits
+from archir.costs.latencies.timing import DEFAULT_EFFORT, VISITS, Effort, TimedRun, Timing, measure, measure_in_visits
 from archir.costs.latencies.workloads import Workload, chain_network
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
@@ -23,8 +24,6 @@ ProgressWrapper = Callable[[Iterable[Any], int, str], Iterable[Any]]
 It is called with the items, their number and a label, and yields the items.
 """
 
-MAX_RESIDENT_NETWORKS = 20
-"""Maximum number of networks that are in memory at the same time."""
 SAVE_INTERVAL = 5.0
 """Seconds between saves: the maximum measuring time that is lost if the process is killed."""
 
@@ -66,8 +65,7 @@ def new_table(device: Device, batch: int, bench: Bench, effort: Effort = DEFAULT
 
     The overhead is extrapolated from the times of two networks, one with one and one with two equal, cheap operations.
     """
-    timings = dict(measure_in_visits([bench.timed(chain_network(1)), bench.timed(chain_network(2))], effort))
-    single, double = timings[0], timings[1]
+    single, double = measure_networks([chain_network(1), chain_network(2)], bench, effort=effort)
     overhead = Entry(
         median=max(0.0, 2 * single.median - double.median),
         spread=2 * single.spread + double.spread,
@@ -251,16 +249,9 @@ def measure_networks(
     effort: Effort = DEFAULT_EFFORT,
 ) -> list[Timing]:
     """Return the measured latencies of whole networks without choices, each by itself and warm."""
-    timings = dict(progress(_measure_in_blocks(graphs, bench, effort), len(graphs), "measuring"))
+    visits = measure_in_visits([partial(bench.timed, graph) for graph in graphs], effort)
+    timings = {i: timing for i, timing in progress(visits, VISITS * len(graphs), "measuring") if timing is not None}
     return [timings[i] for i in range(len(graphs))]
-
-
-def _measure_in_blocks(graphs: Sequence[Graph], bench: Bench, effort: Effort) -> Iterator[tuple[int, Timing]]:
-    """Yield the index and latency of each network, with at most MAX_RESIDENT_NETWORKS networks in memory at a time."""
-    for start_index in range(0, len(graphs), MAX_RESIDENT_NETWORKS):
-        timers = [bench.timed(graph) for graph in graphs[start_index : start_index + MAX_RESIDENT_NETWORKS]]
-        for position, timing in measure_in_visits(timers, effort):
-            yield start_index + position, timing
 
 
 def fit_line(x: Any, y: Any) -> tuple[float, float] | None:

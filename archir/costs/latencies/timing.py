@@ -12,6 +12,8 @@ TimedRun = Callable[[int], float]
 
 VISITS, MAX_VISITS = 3, 10
 """Minimum and maximum number of visits over which the samples of a function are spread."""
+MAX_RESIDENT = 20
+"""Maximum number of functions that are kept between visits; if there are more, each visit sets its function up anew."""
 MAX_DELAY = 0.1
 """A visit whose median is above that of the fastest visit by more than this fraction was disturbed."""
 _MIN_SAMPLES = 3
@@ -49,27 +51,29 @@ class Timing:
 
 
 class _Sampler:
-    """Sampler of one function's execution time.
+    """Samples of one function's execution time."""
 
-    Before the first sample, the number of executions per sample is doubled until a sample lasts long enough.
-    """
-
-    def __init__(self, timed: TimedRun, effort: Effort) -> None:
-        self._timed, self._effort = timed, effort
+    def __init__(self, effort: Effort) -> None:
+        self._effort = effort
         self._visits: list[list[float]] = []
-        self._calls, self._spent = 1, timed(1)
-        while (took := timed(self._calls)) < effort.sample_ns and self._spent < effort.max_ns:
-            self._calls, self._spent = 2 * self._calls, self._spent + took
+        self._calls, self._spent = 0, 0.0
 
-    def visit(self, most: int) -> None:
-        """Warm up, then take at most `most` samples, until the median is precise."""
+    def visit(self, timed: TimedRun, most: int) -> None:
+        """Warm up, then take at most `most` samples, until the median is precise.
+
+        In the first visit, the number of executions per sample is doubled until a sample lasts long enough.
+        """
+        if not self._calls:
+            self._calls, self._spent = 1, timed(1)
+            while (took := timed(self._calls)) < self._effort.sample_ns and self._spent < self._effort.max_ns:
+                self._calls, self._spent = 2 * self._calls, self._spent + took
         warmed = 0.0
         while warmed < self._effort.warm_ns and self._spent < self._effort.max_ns:
-            took = self._timed(self._calls)
+            took = timed(self._calls)
             warmed, self._spent = warmed + took, self._spent + took
         self._visits.append([])
         for _ in range(most):
-            took = self._timed(self._calls)
+            took = timed(self._calls)
             self._visits[-1].append(took / self._calls)
             self._spent += took
             if self.is_done:
@@ -93,7 +97,7 @@ class _Sampler:
             return timing.samples >= _MIN_SAMPLES
         if timing.samples < effort.min_samples:
             return False
-        return timing.spread <= effort.precision * timing.median * timing.samples**0.5
+        return bool(timing.spread <= effort.precision * timing.median * timing.samples**0.5)
 
     def timing(self) -> Timing:
         """Return the statistics of the samples of undisturbed visits."""
@@ -104,23 +108,29 @@ class _Sampler:
 
 def measure(run: TimedRun, effort: Effort = DEFAULT_EFFORT) -> Timing:
     """Measure the execution time of one function, warm."""
-    sampler = _Sampler(run, effort)
-    sampler.visit(effort.max_samples)
+    sampler = _Sampler(effort)
+    sampler.visit(run, effort.max_samples)
     return sampler.timing()
 
 
-def measure_in_visits(runs: Sequence[TimedRun], effort: Effort = DEFAULT_EFFORT) -> Iterator[tuple[int, Timing]]:
-    """Measure several functions, each by itself and warm, in several visits.
+def measure_in_visits(
+    makers: Sequence[Callable[[], TimedRun]], effort: Effort = DEFAULT_EFFORT
+) -> Iterator[tuple[int, Timing | None]]:
+    """Measure several functions, each by itself and warm, in several visits. `makers` set the functions up.
 
     In a visit, one function runs on its own, first without being timed, so that caches hold its data as in a process
     that runs nothing else. The visits of a function are spread over the whole time. Visits while something else slowed
-    the machine down are left out and made again, so that slow periods of minutes do not matter. Yields the index and
-    timing of each function when its last visit is over.
+    the machine down are left out and made again, so that slow periods do not matter. Yields the index of a function
+    after each of its first visits, with None, and after its last visit, with its timing.
     """
-    samplers = {position: _Sampler(run, effort) for position, run in enumerate(runs)}
+    samplers = {position: _Sampler(effort) for position in range(len(makers))}
+    kept = [make() for make in makers] if len(makers) <= MAX_RESIDENT else None
     share = -(-effort.min_samples // VISITS)
     for visit in range(1, MAX_VISITS + 1):
         for position, sampler in [*samplers.items()]:
-            sampler.visit(share if visit < VISITS else effort.min_samples)
+            timed = makers[position]() if kept is None else kept[position]
+            sampler.visit(timed, share if visit < VISITS else effort.min_samples)
             if visit == MAX_VISITS or (sampler.is_done and len(sampler.undisturbed) >= min(VISITS, visit)):
                 yield position, samplers.pop(position).timing()
+            elif visit < VISITS:
+                yield position, None

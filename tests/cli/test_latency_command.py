@@ -40,7 +40,6 @@ def test_documented_latency_figures_match_the_code() -> None:
         f"at least {DEFAULT_EFFORT.min_samples}, at most {DEFAULT_EFFORT.max_samples}, and for at most two seconds"
         in text
     )
-    assert DEFAULT_EFFORT.max_ns == 1e9
 
 
 @pytest.mark.soak

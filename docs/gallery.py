@@ -23,8 +23,8 @@ DOCS = Path(__file__).resolve().parent
 ROOT, FOLDER, PAGE = DOCS.parent, DOCS / "pictures" / "gallery", DOCS / "gallery.md"
 INTRODUCTION = """# Gallery
 
-Cells, blocks and networks as `archir show` draws them; [Pictures](pictures.md) explains what the parts mean. Each picture is made by the command
-below it, and all of them by `python docs/gallery.py`.
+Cells, blocks and networks as `archir show` draws them; [Pictures](pictures.md) explains what the parts mean. Each
+picture is made by the command below it, and all of them by `python docs/gallery.py`.
 """
 
 
@@ -32,7 +32,7 @@ below it, and all of them by `python docs/gallery.py`.
 class Picture:
     """A picture of the gallery: title, what it shows, and what follows `archir show`.
 
-    `model` is the name of a model of timm that is imported as `FILE.arch` first.
+    `model` names a model of timm, `MODULE:FUNCTION`, that is imported as `FILE.arch` first.
     """
 
     title: str
@@ -43,7 +43,7 @@ class Picture:
     def commands(self, output: str) -> list[str]:
         """Return the commands that draw the picture into a file."""
         file = self.arguments.partition(" ")[0]
-        first = [f"archir import --torch timm:{self.model} --input 3x224x224 -o {file}"] if self.model else []
+        first = [f"archir import --torch {self.model} --input 3x224x224 -o {file}"] if self.model else []
         return [*first, f"archir show {self.arguments} -o {output}"]
 
 
@@ -63,11 +63,12 @@ PICTURES: dict[str, dict[str, Picture]] = {
             "examples/nas_bench_201/nas_bench_201.arch --block searched",
         ),
         "nasnet": Picture(
-            "NASNet", "Five nodes add two results of earlier nodes, each through one of thirteen operations.",
-            "examples/zoo/nasnet.arch --block normal",
+            "NASNet", "A random cell: five nodes combine two earlier results, each through one of thirteen operations.",
+            "examples/zoo/nasnet.arch --seed 0 --block normal",
         ),
         "enas": Picture(
-            "ENAS", "Five nodes, as in NASNet, with five operations.", "examples/zoo/enas_micro.arch --block normal"
+            "ENAS", "A random cell: five nodes, as in NASNet, with five operations.",
+            "examples/zoo/enas_micro.arch --seed 0 --block normal",
         ),
         "nos": Picture(
             "Neural operator search", "Nodes combine features, gates and dynamic kernels by `calibrate`.",
@@ -87,8 +88,10 @@ PICTURES: dict[str, dict[str, Picture]] = {
         ),
     },
     NETWORKS: {
-        "resnet50": Picture("ResNet-50", "Imported from timm.", "resnet50.arch", "resnet50"),
-        "swin": Picture("Swin-T", "Imported from timm.", "swin.arch", "swin_tiny_patch4_window7_224"),
+        "resnet50": Picture("ResNet-50", "Imported from timm.", "resnet50.arch", "timm.models.resnet:resnet50"),
+        "swin": Picture(
+            "Swin-T", "Imported from timm.", "swin.arch", "timm.models.swin_transformer:swin_tiny_patch4_window7_224",
+        ),
     },
 }  # fmt: skip
 """The pictures by section and name."""

@@ -114,21 +114,21 @@ def measure(run: TimedRun, effort: Effort = DEFAULT_EFFORT) -> Timing:
 
 
 def measure_in_visits(
-    makers: Sequence[Callable[[], TimedRun]], effort: Effort = DEFAULT_EFFORT
+    factories: Sequence[Callable[[], TimedRun]], effort: Effort = DEFAULT_EFFORT
 ) -> Iterator[tuple[int, Timing | None]]:
-    """Measure several functions, each by itself and warm, in several visits. `makers` set the functions up.
+    """Measure several functions, each by itself and warm, in several visits. `factories` set the functions up.
 
     In a visit, one function runs on its own, first without being timed, so that caches hold its data as in a process
     that runs nothing else. The visits of a function are spread over the whole time. Visits while something else slowed
     the machine down are left out and made again, so that slow periods do not matter. Yields the index of a function
     after each of its first visits, with None, and after its last visit, with its timing.
     """
-    samplers = {position: _Sampler(effort) for position in range(len(makers))}
-    kept = [make() for make in makers] if len(makers) <= MAX_RESIDENT else None
+    samplers = {position: _Sampler(effort) for position in range(len(factories))}
+    kept = [factory() for factory in factories] if len(factories) <= MAX_RESIDENT else None
     share = -(-effort.min_samples // VISITS)
     for visit in range(1, MAX_VISITS + 1):
         for position, sampler in [*samplers.items()]:
-            timed = makers[position]() if kept is None else kept[position]
+            timed = factories[position]() if kept is None else kept[position]
             sampler.visit(timed, share if visit < VISITS else effort.min_samples)
             if visit == MAX_VISITS or (sampler.is_done and len(sampler.undisturbed) >= min(VISITS, visit)):
                 yield position, samplers.pop(position).timing()

@@ -295,15 +295,16 @@ def is_equal(cells: Mapping[str, Any], runtime: str) -> bool:
 
 def summary(rows: Rows) -> Table:
     """Return the table of forms and runtimes."""
+    runtimes = [name for name in RUNTIMES if any(name in cells for row in rows.values() for cells in row.values())]
     table = Table(
         f"{len(rows)} networks: models that load and compute the same as in onnxruntime, and the largest difference",
-        ["form", "written", "refused", "tolerance", *RUNTIMES],
+        ["form", "written", "refused", "tolerance", *runtimes],
     )
     for form in FORMS:
         results = [row[form] for row in rows.values() if row.get(form)]
         written = [cells for cells in results if "refused" not in cells]
         figures = []
-        for runtime in RUNTIMES:
+        for runtime in runtimes:
             tried = [cells for cells in written if runtime in cells]
             equal = [cells[runtime] for cells in tried if is_equal(cells, runtime)]
             figures.append(f"{len(equal)} of {len(tried)}" + (f", {max(equal):.0e}" if equal else ""))
@@ -375,7 +376,7 @@ def main() -> None:
                 if arguments.rows:
                     with arguments.rows.open("a", encoding="utf-8") as file:
                         file.write(json.dumps([name, form, cells]) + "\n")
-    packages = ("onnxruntime-gpu", "openvino", "tinygrad", "timm", "transformers")
+    packages = ["onnxruntime-gpu", "openvino", "timm", "transformers", *({"tinygrad"} & {*runtimes})]
     versions = ", ".join(f"{package} {version_of(package)}" for package in packages)
     text = "\n\n".join(map(str, (machine("cpu"), versions, summary(rows), details(rows), reasons(rows)))) + "\n"
     print(text)

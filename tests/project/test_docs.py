@@ -282,7 +282,7 @@ def test_documented_limits_equal_language_limits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "results"), [("mixtures.md", ["search_step"]), ("deployment.md", ["export", "quantizing"])]
+    ("page", "results"), [("mixtures.md", ["search_step"]), ("deployment.md", ["export", "quantizing", "runtimes"])]
 )
 def test_documented_measurements_come_from_benchmark_results(page: str, results: list[str]) -> None:
     shown = [snippet.text.strip() for snippet in snippets(ROOT / "docs" / page, "none")]

@@ -20,7 +20,6 @@ from archir.runs.summaries import flat_settings
 from archir.search.executors.factory import executor
 from archir.search.executors.tasks import Failed, Outcome, Score
 from archir.search.signals import keep_outer_handlers
-from archir.spaces.space import Space
 from archir.studies.run import FILE, STUDY, Progress, write_results
 from archir.studies.training_page import training_report
 from archir.studies.training_results import MeasuredRun, TrainingComparison, compare_arms, measured_run
@@ -103,16 +102,11 @@ def _check(
 ) -> dict[str, Mapping[str, Mapping[str, Any]]]:
     """Check the recipe of every arm that has runs, with the seed of its first run."""
     phases: dict[str, Mapping[str, Mapping[str, Any]]] = {}
-    spaces: dict[str, Space] = {}
     for run in runs:
         if run.arm not in phases:
             with document.with_span("arms", run.arm), locate_overrides(document, run.positions):
                 phases[run.arm] = backends.get("torch").check_recipe(
-                    recipe,
-                    overrides=run.overrides,
-                    device=options.device,
-                    trust_code=trust_code,
-                    spaces=spaces,
+                    recipe, overrides=run.overrides, device=options.device, trust_code=trust_code
                 )
     return phases
 

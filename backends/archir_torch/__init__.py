@@ -36,7 +36,6 @@ from archir_torch.lowering.module import Network
 
 if TYPE_CHECKING:  # what only some methods need is imported by them: a command loads what it runs
     from archir.language.decompiler.imported import Imported
-    from archir.spaces.space import Space
     from archir_torch.data import Split
     from archir_torch.export.package import PackageFormat
     from archir_torch.export.package import Report as PackageReport
@@ -286,16 +285,15 @@ class TorchBackend:
 
     def check_recipe(
         self, recipe: Path, *, overrides: Mapping[str, str] | None = None, device: str | None = None,
-        executor: str | None = None, trust_code: bool = False, spaces: dict[str, Space] | None = None,
+        executor: str | None = None, trust_code: bool = False,
     ) -> Mapping[str, Any]:  # fmt: skip
         """Run the checks that `search` makes before training, and return what each phase of the recipe would do.
 
-        Modules named by the recipe are imported only with `trust_code`. `spaces` keeps loaded spaces for recipes in the
-        same folder. Raises ArchError if a check fails.
+        Modules named by the recipe are imported only with `trust_code`. Raises ArchError if a check fails.
         """
         from archir_torch.search import run  # compiling needs none of it
 
-        return run.dry_run(recipe, overrides or {}, resolve_device(device), executor, trust_code, spaces)
+        return run.dry_run(recipe, overrides or {}, resolve_device(device), executor, trust_code)
 
     def recipe_kinds(self) -> Mapping[str, Mapping[str, type[Checked]]]:
         """Return the settings classes of all strategies and objectives, by name.

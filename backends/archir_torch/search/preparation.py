@@ -81,12 +81,12 @@ class PreparedSearch:
 
 def begin_search(
     path: Path, folder: Path, overrides: Mapping[str, str], device: str, executor: str | None = None,
-    trusted: bool = True, spaces: dict[str, Space] | None = None,
+    trusted: bool = True,
 ) -> PreparedSearch:  # fmt: skip
     """Create a new run for a recipe: copy its files, and check everything that can be checked before training.
 
     If the recipe is not `trusted`, the modules that it names are not imported, and phases that need these modules are
-    not checked. `spaces` keeps loaded spaces, see `space_of`. Raises ArchError.
+    not checked. Raises ArchError.
     """
     recipe_file = read(path, overrides)
     recipe, with_span = recipe_file.recipe, recipe_file.document.with_span
@@ -98,7 +98,7 @@ def begin_search(
             raise ArchError(*problems)
     with with_span("tensorboard"):
         _check_tensorboard(recipe)
-    spaces = {} if spaces is None else spaces
+    spaces: dict[str, Space] = {}
     files: dict[str, str] = {}
     extra_files: dict[str, Content] = {}
     for number, phase in enumerate(recipe.phase):

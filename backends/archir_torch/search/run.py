@@ -81,15 +81,13 @@ def execute(
 
 
 def dry_run(
-    recipe: Path, overrides: Mapping[str, str], device: str, executor: str | None = None, trust_code: bool = False,
-    spaces: dict[str, Space] | None = None,
-) -> Mapping[str, Any]:  # fmt: skip
+    recipe: Path, overrides: Mapping[str, str], device: str, executor: str | None = None, trust_code: bool = False
+) -> Mapping[str, Any]:
     """Return what each phase of a recipe would do, by phase name.
 
     First, all checks that precede training in `execute` are made. No files are left behind. Modules that the recipe
     names are imported only with `trust_code`. Without `trust_code`, a phase that needs a module which is not imported
-    yet is not checked; `not_looked_at` lists the missing modules. `spaces` keeps loaded spaces for later calls with
-    recipes in the same folder. Raises ArchError.
+    yet is not checked; `not_looked_at` lists the missing modules. Raises ArchError.
     """
     recipe_file = read(recipe, overrides)
     if not trust_code and not all(map(loading.is_allowed, recipe_file.recipe.plugins)):
@@ -99,7 +97,7 @@ def dry_run(
             for number, phase in enumerate(recipe_file.recipe.phase)
         }
     with TemporaryDirectory() as folder:
-        search = begin_search(recipe, Path(folder) / "run", overrides, device, executor, trust_code, spaces)
+        search = begin_search(recipe, Path(folder) / "run", overrides, device, executor, trust_code)
         with search.run, torch_threads(search.recipe.threads):
             _check_external_starts(search)
             recipe_file = recipe_of_run(search.run)

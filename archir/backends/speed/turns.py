@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryFile
-from threading import Timer
+from threading import Event, Timer
 from typing import IO, Any
 
 from archir.backends.speed.measurements import Latency, LeftOut, Speed, Subject
@@ -136,9 +136,14 @@ class _Process:
         """Send a request; return the answer. Raises ArchError (A1508, or the code in the answer)."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        timer = Timer(ANSWER_TIMEOUT, self._process.kill)
+        expired = Event()
+
+        def expire() -> None:
+            expired.set()
+            self._process.kill()
+
+        timer = Timer(ANSWER_TIMEOUT, expire)
         timer.start()
-        started = time.monotonic()
         try:
             print(json.dumps(request), file=self._process.stdin, flush=True)
             line = self._process.stdout.readline()
@@ -146,7 +151,7 @@ class _Process:
             line = ""
         finally:
             timer.cancel()
-        if not line and time.monotonic() - started >= ANSWER_TIMEOUT:
+        if not line and expired.is_set():
             raise fail("A1508", f"its process did not answer for {ANSWER_TIMEOUT:g} seconds, and was ended")
         if not line:
             raise fail("A1508", f"its process ended with {self._process.wait()}{self._last_error_line()}")

@@ -98,6 +98,21 @@ class Chromium:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def run_in_frame(self, script: str) -> Any:
+        """Return the value of an expression in the sandboxed frame of the page, which has a process of its own."""
+        (frame,) = (one for one in self.send("Target.getTargets")["targetInfos"] if one["type"] == "iframe")
+        page = self._session
+        self._session = self.send("Target.attachToTarget", targetId=frame["targetId"], flatten=True)["sessionId"]
+        try:
+            return self.run(script)
+        finally:
+            attached, self._session = self._session, page
+            self.send("Target.detachFromTarget", sessionId=attached)
+
+    def resize(self, width: int, height: int) -> None:
+        """Change the size of the window."""
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
     def until(self, condition: str) -> None:
         """Wait until an expression is true."""
         end = time.monotonic() + _TIMEOUT
@@ -105,13 +120,18 @@ class Chromium:
             assert time.monotonic() < end, f"never true: {condition}"
             time.sleep(0.02)
 
+    def choose(self, element: str, file: Path) -> None:
+        """Choose a file in a file input, which an expression returns."""
+        found = self.send("Runtime.evaluate", expression=element)["result"]["objectId"]
+        self.send("DOM.setFileInputFiles", files=[str(file)], objectId=found)
+
     def write(self, text: str) -> None:
         """Insert a text at the cursor."""
         self.send("Input.insertText", text=text)
 
     def picture(self, path: Path, width: int, height: int) -> None:
         """Save the content of a window of some size as a PNG file."""
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.resize(width, height)
         path.write_bytes(b64decode(self.send("Page.captureScreenshot", format="png")["data"]))
         self.send("Emulation.clearDeviceMetricsOverride")
 

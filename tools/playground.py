@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from archir.tools.studio.server import content_security_policy
+from archir.tools.studio.session import Session
 
 ROOT = Path(__file__).resolve().parent.parent
 STUDIO = ROOT / "editors" / "studio"
@@ -57,10 +58,6 @@ def build(folder: Path, numpy: Path | None) -> dict[str, object]:
     wheel.write_bytes(_numpy_wheel(entry, numpy))
     packages = {"numpy": entry}
     (folder / "pyodide" / "pyodide-lock.json").write_text(json.dumps({"info": lock["info"], "packages": packages}))
-    for name in ("studio.css", "studio.js"):
-        shutil.copy(PAGE / name, folder / name)
-    shutil.copy(STUDIO / "playground" / "worker.js", folder / "worker.js")
-    (folder / "index.html").write_text(_index((PAGE / "index.html").read_text()))
     (folder / "LICENSES.txt").write_text(_licences(wheel))
     sources, compiled = folder / "sources.zip", folder / "archir.zip"
     _pack(sources)
@@ -69,6 +66,10 @@ def build(folder: Path, numpy: Path | None) -> dict[str, object]:
         cwd=STUDIO, check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
     sources.unlink()
+    fetched = sum(
+        path.stat().st_size for path in (compiled, *(folder / "pyodide").iterdir()) if path.suffix[-2:] != "js"
+    )
+    write_page(folder, fetched)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     if size - wheel.stat().st_size > MAX_BYTES:
         raise RuntimeError(f"{size:,} bytes are more than {MAX_BYTES:,} and numpy's wheel")
@@ -91,12 +92,29 @@ def _pyodide_version() -> str:
     return str(json.loads((PYODIDE / "package.json").read_text())["version"])
 
 
-def _index(page: str) -> str:
+def write_page(folder: Path, fetched: int) -> None:
+    """Write the page, and in `first.json` what it shows of the first example before Python runs.
+
+    `fetched` is the number of bytes that the worker fetches before Python runs.
+    """
+    for name in ("studio.css", "studio.js"):
+        shutil.copy(PAGE / name, folder / name)
+    shutil.copy(STUDIO / "playground" / "worker.js", folder / "worker.js")
+    session, text = Session(), EXAMPLE.read_text()
+    fields = {"text": text, "depth": 1, "heat": "macs"}
+    answers = {kind: session.ask(kind, fields) for kind in ("check", "picture", "costs")}
+    (folder / "first.json").write_text(json.dumps({"text": text, **answers}))
+    (folder / "index.html").write_text(_index((PAGE / "index.html").read_text(), fetched))
+
+
+def _index(page: str, fetched: int) -> str:
     """Return the page with a worker as its engine, and with its content security policy."""
-    page = page.replace('data-engine="server"', 'data-engine="worker"')
+    page = page.replace('data-engine="server"', f'data-engine="worker" data-bytes="{fetched}"')
     allowed = content_security_policy(" 'wasm-unsafe-eval'")
     page = page.replace("<title>", f'<meta http-equiv="Content-Security-Policy" content="{allowed}">\n<title>', 1)
-    return page.replace("archir studio</title>", "archir playground</title>")
+    return page.replace("archir studio</title>", "archir playground</title>").replace(
+        "<span>studio", "<span>playground"
+    )
 
 
 def _standard_library(path: Path) -> None:

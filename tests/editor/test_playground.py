@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ import archir
 from tests.chromium import PROGRAM, Chromium
 from tests.conftest import EXAMPLES, ROOT
 from tests.editor.test_studio_browser import Page
+from tools.playground import write_page
 
 SPACE = EXAMPLES / "nas_bench_201" / "nas_bench_201.arch"
 NODE_MODULES = ROOT / "editors" / "studio" / "node_modules"
@@ -85,11 +87,53 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         pytest.skip(f"numpy's wheel for Pyodide cannot be downloaded here: {made.stderr.strip()}")
     assert made.returncode == 0, made.stderr
     assert json.loads(made.stdout)["bytes"] == sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
+    with _served(folder) as address:
+        yield address
+
+
+@contextmanager
+def _served(folder: Path) -> Iterator[str]:
+    """Yield the address of a web server for a folder."""
     handler = functools.partial(_Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/index.html"
         server.shutdown()
+
+
+def test_worker_starts_a_session(tmp_path: Path) -> None:
+    """The Python code of the worker runs with the modules that there are."""
+    script = (ROOT / "editors" / "studio" / "playground" / "worker.js").read_text().partition("const START = `")[2]
+    definition = script.partition("`;")[0].rpartition("\nask")[0]
+    asking = 'print(ask("format", \'{"text": "net {"}\')[0], ask("format", "{}")[0])'
+    command = [sys.executable, "-c", f"{definition}\n{asking}"]
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert finished.stdout.split() == ["answer", "error"], finished.stderr
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on PATH")
+def test_playground_shows_the_first_example_while_python_loads(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    write_page(tmp_path / "site", 1000)
+    loading = "self.onmessage = null; self.postMessage({ share: 0.5 });"
+    (tmp_path / "site" / "worker.js").write_text(loading)
+    with _served(tmp_path / "site") as address:
+        chromium = Chromium(tmp_path / "profile")
+        try:
+            page = Page(chromium, address)
+            assert page.text("size") == "15,625"
+            assert page.run("document.getElementById('progress').value") == 0.5
+            page.edit("batch_norm", "batch_nrm")
+            page.until("document.getElementById('status-text').textContent === 'Checking …'")
+            assert not page.run("document.getElementById('share').hidden")
+            (tmp_path / "site" / "worker.js").write_text("throw new Error('broken')")
+            page = Page(chromium, address + "?2")
+            page.until(
+                "document.getElementById('status-text').textContent === 'Python cannot be started in this browser.'"
+            )
+            page.until("document.getElementById('loading').hidden")
+        finally:
+            chromium.close()
 
 
 @PYODIDE
@@ -113,13 +157,13 @@ def test_playground_checks_programs_in_browser(address: str, tmp_path: Path) -> 
     chromium = Chromium(tmp_path / "profile")
     try:
         page = Page(chromium, address)
-        assert page.said("size") == "15,625"
+        assert page.text("size") == "15,625"
         page.edit("batch_norm", "batch_nrm")
         page.until("!document.getElementById('problems').hidden")
-        assert "there is no batch_nrm" in page.said("list")
+        assert "there is no batch_nrm" in page.text("problem-list")
         chromium.picture(tmp_path / "mistake.png", 1440, 900)
-        page.run("document.querySelector('#list .quiet').click()")
-        page.until("document.getElementById('state').dataset.kind === 'sound'")
+        page.run("document.querySelector('#problem-list .quiet').click()")
+        page.until("document.getElementById('status').dataset.kind === 'valid'")
         page.run("document.getElementById('macs-high').focus()")
         page.press("Home", 36)
         page.press("ArrowRight", 39, 120)
@@ -130,7 +174,7 @@ def test_playground_checks_programs_in_browser(address: str, tmp_path: Path) -> 
         page.run("document.getElementById('reset').click()")
         page.edit("skip_connect: identity", "skip_connect: identity\nother: gelu")
         page.until("document.getElementById('size').textContent === '46,656'")
-        page.run("document.getElementById('draw').click()")
+        page.run("document.getElementById('sample').click()")
         page.until("document.querySelectorAll('#differences tbody tr').length > 0")
         page.run("document.getElementById('format').click()")
         for name, dark in (("light", False), ("dark", True)):
@@ -138,6 +182,5 @@ def test_playground_checks_programs_in_browser(address: str, tmp_path: Path) -> 
             chromium.send("Emulation.setEmulatedMedia", features=scheme)
             chromium.picture(tmp_path / f"{name}.png", 1440, 900)
         assert page.chromium.said == []
-        print(page.run("JSON.stringify({...document.getElementById('state').dataset})"))
     finally:
         chromium.close()

@@ -239,10 +239,10 @@ def test_save_rejects_file_changed_elsewhere(studio: Studio, file: Path) -> None
     begun = asked(studio, "/text")[1]
     assert (begun["name"], begun["text"]) == ("small.arch", SMALL)
     longer = SMALL + "# more\n"
-    status, said, _ = asked(studio, "/save", {"text": longer, "mark": begun["mark"]})
+    status, said, _ = asked(studio, "/save", {"text": longer, "digest": begun["digest"]})
     assert (status, file.read_text()) == (200, longer)
     file.write_text("# by another\n")
-    assert asked(studio, "/save", {"text": SMALL, "mark": said["mark"]})[0] == 409
+    assert asked(studio, "/save", {"text": SMALL, "digest": said["digest"]})[0] == 409
     assert file.read_text() == "# by another\n"
     file.write_text(SMALL)
 
@@ -250,7 +250,7 @@ def test_save_rejects_file_changed_elsewhere(studio: Studio, file: Path) -> None
 def test_nothing_is_saved_without_a_file(tmp_path: Path) -> None:
     with served() as studio:
         assert asked(studio, "/text")[1]["text"] is None
-        assert asked(studio, "/save", {"text": SMALL, "mark": ""})[0] == 403
+        assert asked(studio, "/save", {"text": SMALL, "digest": ""})[0] == 403
 
 
 def test_newer_request_interrupts_older_one() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from archir.tools.studio.server import Studio
 from tests.chromium import PROGRAM, Chromium
 from tests.conftest import EXAMPLES, ROOT
+from tests.editor.test_studio import SMALL
 from tests.studio import served
 
 AXE = ROOT / "editors" / "studio" / "node_modules" / "axe-core" / "axe.min.js"
@@ -58,7 +60,7 @@ class Page:
     def until(self, condition: str) -> None:
         self.chromium.until(condition)
 
-    def said(self, name: str) -> str:
+    def text(self, name: str) -> str:
         found: str = self.run(f"document.getElementById({json.dumps(name)}).textContent")
         return found
 
@@ -91,17 +93,17 @@ def opened(chromium: Chromium, studio: Studio) -> Page:
 
 
 def test_typed_mistake_is_shown_and_fixed_and_slider_changes_count(opened: Page, file: Path, tmp_path: Path) -> None:
-    assert opened.said("size") == "15,625"
+    assert opened.text("size") == "15,625"
     opened.edit("batch_norm", "batch_nrm")
     opened.until("!document.getElementById('problems').hidden")
-    assert "there is no batch_nrm" in opened.said("list")
-    assert opened.said("said") == "1 problem"
+    assert "there is no batch_nrm" in opened.text("problem-list")
+    assert opened.text("status-text") == "1 problem"
     marks = "document.getElementById('editor').shadowRoot.querySelectorAll('.cm-lintRange-error').length"
     assert opened.run(marks) >= 1
-    assert opened.run("document.getElementById('frames').classList.contains('old')")
+    assert opened.run("document.body.classList.contains('outdated')")
     opened.chromium.picture(tmp_path / "mistake.png", *SIZES["wide"])
-    opened.run("document.querySelector('#list .quiet').click()")  # Write batch_norm
-    opened.until("document.getElementById('state').dataset.kind === 'sound'")
+    opened.run("document.querySelector('#problem-list .quiet').click()")  # Write batch_norm
+    opened.until("document.getElementById('status').dataset.kind === 'valid'")
     assert opened.run("document.getElementById('problems').hidden")
 
     opened.run("document.getElementById('macs-high').focus()")
@@ -116,10 +118,10 @@ def test_typed_mistake_is_shown_and_fixed_and_slider_changes_count(opened: Page,
     assert 0 < fine < 15_625
     opened.until(f"document.getElementById('count').textContent === {json.dumps(f'{fine:,}')}")
 
-    opened.run("document.getElementById('draw').click()")
+    opened.run("document.getElementById('sample').click()")
     opened.until("document.querySelectorAll('#differences tbody tr').length > 0")
-    assert opened.run("document.querySelectorAll('#drawn li').length") == 2
-    opened.run("document.querySelector('#drawn button').click()")
+    assert opened.run("document.querySelectorAll('#samples li').length") == 2
+    opened.run("document.querySelector('#samples button').click()")
     opened.until("document.getElementById('pictured').textContent === 'Architecture A'")
     for name, size in SIZES.items():
         opened.chromium.picture(tmp_path / f"{name}.png", *size)
@@ -133,13 +135,13 @@ def test_changes_are_saved_to_given_file(opened: Page, file: Path) -> None:
     opened.edit("5,625 architectures.", "5,625 of them.")
     assert file.read_text() == before
     opened.press("s", 83, modifiers=2)
-    opened.until("document.getElementById('said').textContent === 'Saved'")
+    opened.until("document.getElementById('status-text').textContent === 'Saved'")
     assert file.read_text() == before.replace("5,625 architectures.", "5,625 of them.")
     file.write_text(before)
 
 
 def test_every_control_is_reachable_by_keyboard(opened: Page) -> None:
-    opened.until("document.getElementById('state').dataset.kind === 'sound'")
+    opened.until("document.getElementById('status').dataset.kind === 'valid'")
     found = []
     opened.run("document.activeElement.blur()")
     for _ in range(30):
@@ -152,9 +154,11 @@ def test_every_control_is_reachable_by_keyboard(opened: Page) -> None:
             opened.press("Escape", 27)  # and then Tab leaves
         if found[-1] == "skip":
             opened.press("Enter", 13)
-        if found[-1] == "draw":
+        if found[-1] == "sample":
             break
     wanted = [
+        "new",
+        "open",
         "examples",
         "format",
         "download",
@@ -164,9 +168,100 @@ def test_every_control_is_reachable_by_keyboard(opened: Page) -> None:
         "params-high",
         "macs-low",
         "macs-high",
-        "draw",
+        "sample",
     ]
     assert [one for one in found if one in wanted] == wanted, found
+
+
+def test_figures_of_an_invalid_program_are_marked(opened: Page) -> None:
+    note = "getComputedStyle(document.querySelector('#frames .old-figures')).visibility"
+    assert opened.run(note) == "hidden"
+    opened.edit("batch_norm", "batch_nrm")
+    opened.until(f"{note} === 'visible'")
+    assert "grayscale" in opened.run("getComputedStyle(document.getElementById('figures')).filter")
+    opened.press("z", 90, modifiers=2)
+    opened.until(f"{note} === 'hidden'")
+    assert opened.run("getComputedStyle(document.getElementById('figures')).filter") == "none"
+
+
+def test_completion_after_pipe_offers_calls_with_placeholders(opened: Page) -> None:
+    opened.edit("|> batch_norm", "|> con")
+    labels = "[...document.getElementById('editor').shadowRoot.querySelectorAll('.cm-completionLabel')]"
+    opened.until(f"{labels}.length > 0")
+    offered = opened.run(f"{labels}.map((label) => label.textContent)")
+    assert offered[0] == "conv"
+    assert not {"const", "for", "require", "output"} & set(offered)
+    time.sleep(0.1)  # the editor ignores Enter right after the list appeared
+    opened.press("Enter", 13)
+    line = "document.getElementById('editor').shadowRoot.querySelector('.cm-activeLine').textContent"
+    opened.until(f"{line}.includes('|> conv(channels)')")
+    opened.chromium.write("32")  # replaces the placeholder
+    opened.until(f"{line}.includes('|> conv(32)')")
+
+
+def test_programs_are_begun_shared_and_opened(opened: Page, studio: Studio, file: Path, tmp_path: Path) -> None:
+    before = file.read_text()
+    opened.edit("batch_norm", "layer_norm")
+    opened.run("document.getElementById('share').click()")
+    opened.until("location.hash.includes('program=')")
+    link = opened.run("location.href")
+    opened.run("document.getElementById('new').click()")  # asks whether to discard the changes
+    opened.until("document.getElementById('size').textContent === '2'")
+    assert opened.run("document.getElementById('save').hidden")
+    assert file.read_text() == before
+
+    shared = Page(opened.chromium, link)
+    shared.until("document.getElementById('size').textContent === '15,625'")
+    assert "layer_norm" in shared.run("document.getElementById('editor').shadowRoot.textContent")
+    assert shared.text("file") == "cells.arch"
+    opened.chromium.open(f"{studio.address}#name=x&program=AAAA")
+    opened.until("document.getElementById('status-text').textContent === 'The program in this link is damaged.'")
+
+    (tmp_path / "mine.arch").write_text(SMALL)
+    opened.chromium.choose("document.getElementById('chooser')", tmp_path / "mine.arch")
+    opened.until("document.getElementById('size').textContent === '6'")
+    assert opened.text("file") == "mine.arch"
+    assert opened.run("document.getElementById('save').hidden")
+
+
+def test_picture_has_half_of_a_phone(chromium: Chromium, studio: Studio) -> None:
+    chromium.resize(390, 844)
+    try:
+        page = Page(chromium, studio.address)
+        top, bottom = page.run(
+            "(({ top, bottom }) => [top, bottom])(document.querySelector('.picture').getBoundingClientRect())"
+        )
+        assert bottom - top >= 844 / 2
+        assert bottom <= 844 * 1.02
+        assert page.run("document.documentElement.scrollWidth") == 390
+    finally:
+        chromium.send("Emulation.clearDeviceMetricsOverride")
+
+
+@pytest.mark.parametrize("size", [*SIZES.values(), (390, 844), (1920, 1080)], ids=str)
+@pytest.mark.parametrize("loads", [1, pytest.param(10, marks=pytest.mark.soak)])
+def test_picture_fits_its_frame(chromium: Chromium, studio: Studio, size: tuple[int, int], loads: int) -> None:
+    """All of the picture is in the frame, or its full width from the top if all of it would be unreadable."""
+    chromium.resize(*size)
+    try:
+        for _ in range(loads):
+            Page(chromium, studio.address)
+            time.sleep(0.2)  # the frame has its size before it is painted for the first time
+            sheet, frame = (
+                json.loads(
+                    chromium.run_in_frame(f"JSON.stringify(document.getElementById('{name}').getBoundingClientRect())")
+                )
+                for name in ("sheet", "view")
+            )
+            assert frame["left"] <= sheet["left"] < sheet["right"] <= frame["right"]
+            assert sheet["left"] - frame["left"] == pytest.approx(frame["right"] - sheet["right"], abs=8)
+            assert frame["top"] <= sheet["top"] <= frame["top"] + max(40, (frame["height"] - sheet["height"]) / 2 + 8)
+            scale = chromium.run_in_frame(
+                "Number(document.getElementById('sheet').getAttribute('transform').match(/scale\\((.*)\\)/)[1])"
+            )
+            assert sheet["bottom"] <= frame["bottom"] or 0.5 * sheet["height"] / scale > frame["height"] - 60
+    finally:
+        chromium.send("Emulation.clearDeviceMetricsOverride")
 
 
 def test_names_are_shown_as_text(opened: Page) -> None:
@@ -175,7 +270,7 @@ def test_names_are_shown_as_text(opened: Page) -> None:
     opened.edit("(image) |>", "(image) |>")
     opened.edit("kernel=3", f'kernel="{nasty}"')
     opened.until("!document.getElementById('problems').hidden")
-    assert opened.run("document.querySelectorAll('#list img, #list script').length") == 0
+    assert opened.run("document.querySelectorAll('#problem-list img, #problem-list script').length") == 0
     assert opened.run("window.bad") == 0
 
 
@@ -187,9 +282,9 @@ def test_axe_finds_no_accessibility_problems(chromium: Chromium, studio: Studio,
     page.until("!document.getElementById('problems').hidden")
     for mended in (False, True):
         if mended:
-            page.run("document.querySelector('#list .quiet').click()")
-            page.until("document.getElementById('state').dataset.kind === 'sound'")
-            page.run("document.getElementById('draw').click()")
+            page.run("document.querySelector('#problem-list .quiet').click()")
+            page.until("document.getElementById('status').dataset.kind === 'valid'")
+            page.run("document.getElementById('sample').click()")
             page.until("document.querySelectorAll('#differences tbody tr').length > 0")
         assert faults(page) == []
     picture = tmp_path / "picture.html"

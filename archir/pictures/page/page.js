@@ -166,6 +166,7 @@
   const view = document.getElementById("view"), ground = document.getElementById("sheet");
   const panel = document.getElementById("panel"), search = document.getElementById("search");
   const map = document.getElementById("map"), frame = make("rect", { class: "frame" });
+  const READABLE = 0.5; // smallest initial scale
   const corner = new Map(), headings = [];
   let selected = -1, scale = 1, panX = 0, panY = 0, root = null, matches = [], at = -1;
 
@@ -340,9 +341,11 @@
     move();
   }
 
+  /** Show everything if it is readable at that size, and otherwise the top at a readable size. */
   function start() {
-    const wide = view.clientWidth - 48;
-    scale = Math.max(0.5, Math.min(1, wide / root.width));
+    fit();
+    if (scale >= READABLE) return;
+    scale = Math.max(READABLE, Math.min(1, (view.clientWidth - 48) / root.width));
     panX = (view.clientWidth - root.width * scale) / 2;
     panY = 12 - sizes.header * scale;
     move();
@@ -533,5 +536,7 @@
     document.getElementById("legend").append(entry);
   }
   draw();
-  start();
+  for (const kind of ["pointerdown", "wheel", "keydown"]) document.addEventListener(kind, () => resized.disconnect(), true);
+  const resized = new ResizeObserver(start); // frames and windows get their size later, until the user moves the view
+  resized.observe(view);
 })();

@@ -112,9 +112,9 @@ class Studio:
         The page then shows an example.
         """
         if self.file is None:
-            return JSONResponse({"name": "space.arch", "text": None, "mark": None})
+            return JSONResponse({"name": "space.arch", "text": None, "digest": None})
         text = await run_in_threadpool(self.text)
-        return JSONResponse({"name": self.file.name, "text": text, "mark": _digest(text)})
+        return JSONResponse({"name": self.file.name, "text": text, "digest": _digest(text)})
 
     async def _save(self, request: Request) -> Response:
         """Write the file. If it has changed on disk since the page read it, answer with status 409 instead."""
@@ -122,13 +122,13 @@ class Studio:
             return _error_response(403, "there is no file to save to: start with archir studio FILE")
         fields = await _fields(request)
         request_fields = RequestFields(fields)
-        text, mark = request_fields.text(), request_fields.text("mark", 64)
-        if mark != _digest(await run_in_threadpool(self.text)):
+        text, digest = request_fields.text(), request_fields.text("digest", 64)
+        if digest != _digest(await run_in_threadpool(self.text)):
             return _error_response(
                 409, f"{self.file.name} was changed by another program; copy your text, then reload the page"
             )
         await run_in_threadpool(write_atomic, self.file, text.encode())
-        return JSONResponse({"mark": _digest(text)})
+        return JSONResponse({"digest": _digest(text)})
 
     async def _ask(self, request: Request) -> Response:
         """Answer a request of the page, with status 409 if a newer request has replaced it."""
@@ -263,7 +263,7 @@ async def _file_error(_: Request, error: Exception) -> Response:
 
 
 def _error_response(status: int, message: str) -> Response:
-    return JSONResponse({"refused": message}, status)
+    return JSONResponse({"error": message}, status)
 
 
 def _digest(text: str) -> str:

@@ -1,5 +1,6 @@
-// Compiles what the playground imports with the Python that will run it: node pack.mjs IN.zip OUT.zip PYODIDE
-// What is imported is compiled, networkx without its docstrings; everything else stays as it is.
+// Compiles the modules that the playground imports, with the Python that will run them:
+// node pack.mjs IN.zip OUT.zip PYODIDE
+// networkx is compiled without its docstrings. Modules that are not imported stay as they are, or are left out.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { loadPyodide } from "pyodide";

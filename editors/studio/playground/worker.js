@@ -1,44 +1,57 @@
-// Python in a worker: the session of `archir studio`, asked by messages. Loaded from this folder alone.
+// Python in a worker, which answers the requests that `archir studio` answers. All files come from this folder.
 
 import { loadPyodide } from "./pyodide/pyodide.mjs";
 
-const BEGIN = `
-import json, sys, time
+const START = `
+import json, sys
 sys.path.insert(0, "/archir")
-begun = time.monotonic()
-from archir.tools.studio.request_fields import RequestError
-from archir.tools.studio.session import Session
+from archir.tools.studio.session import RequestError, Session
 session = Session()
 
 def ask(kind, fields):
     try:
         return "answer", json.dumps(session.ask(kind, json.loads(fields)))
     except RequestError as error:
-        return "refused", str(error)
+        return "error", str(error)
     except ModuleNotFoundError as error:
-        return "refused", f"this needs {error.name}, which the playground does without: archir studio has it"
+        return "error", f"this needs {error.name}, which the playground does not have; use archir studio"
 ask
 `;
 
-async function begin() {
-  const start = performance.now();
-  const [pyodide, packed] = await Promise.all([
+const TOTAL = Number(new URLSearchParams(self.location.search).get("bytes")); // of all files that are fetched
+let loaded = 0;
+
+/** Count the bytes of all responses, and post the share that has arrived. */
+const fetchFile = self.fetch.bind(self);
+self.fetch = async (...request) => {
+  const response = await fetchFile(...request);
+  if (!response.ok || !response.body) return response;
+  const counter = new TransformStream({
+    transform(part, controller) {
+      loaded += part.byteLength;
+      self.postMessage({ share: Math.min(1, loaded / TOTAL) });
+      controller.enqueue(part);
+    },
+  });
+  return new Response(response.body.pipeThrough(counter), { status: response.status, headers: response.headers });
+};
+
+async function start() {
+  const begin = performance.now();
+  const [pyodide, archive] = await Promise.all([
     loadPyodide({ indexURL: new URL("pyodide/", self.location).href, packages: ["numpy"] }),
-    fetch("archir.zip").then((found) => found.arrayBuffer()),
+    fetch("archir.zip").then((response) => response.arrayBuffer()),
   ]);
-  const booted = performance.now();
-  self.postMessage({ told: "Loading archir …" });
-  pyodide.unpackArchive(packed, "zip", { extractDir: "/archir" });
-  const ask = pyodide.runPython(BEGIN);
-  const ready = performance.now();
+  const loadedAt = performance.now();
+  pyodide.unpackArchive(archive, "zip", { extractDir: "/archir" });
+  const ask = pyodide.runPython(START);
   self.onmessage = ({ data }) => {
-    const from = performance.now();
     const answer = ask(data.kind, data.fields);
-    const [how, text] = answer.toJs();
+    const [field, text] = answer.toJs();
     answer.destroy();
-    self.postMessage({ [how]: text, kind: data.kind, took: performance.now() - from });
+    self.postMessage({ [field]: text });
   };
-  self.postMessage({ ready: { name: "space.arch", text: null, mark: null, booted: booted - start, begun: ready - booted } });
+  self.postMessage({ ready: { load: loadedAt - begin, start: performance.now() - loadedAt } });
 }
 
-begin().catch((error) => self.postMessage({ failed: `Python could not be started: ${error}` }));
+start().catch((error) => self.postMessage({ failure: `Python cannot be started: ${error}` }));

@@ -1,101 +1,114 @@
-// Who answers: the server that the page came from, or Python in a worker of this page.
-// Of each kind of question the newest counts; the answer to one that was overtaken is null.
+// What answers the page's requests: the server that the page came from, or Python in a worker of the page.
+// Only the newest request of each kind is answered; a request that a newer one replaces resolves to null.
 
-export class Refused extends Error {}
+export class RequestError extends Error {}
 
-/** Answers of `archir studio`. */
+/** The server of `archir studio`. */
 export class Server {
   constructor() {
     this.token = new URLSearchParams(location.search).get("token") || "";
     this.page = crypto.randomUUID();
-    this.asking = new Map();
+    this.running = new Map();
   }
 
   async fetch(path, fields, signal) {
     const headers = { Authorization: `Bearer ${this.token}` };
-    let answer;
+    let response;
     try {
-      answer = await fetch(path, fields === undefined ? { headers } : {
+      response = await fetch(path, fields === undefined ? { headers } : {
         method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(fields), signal,
       });
     } catch (error) {
       if (signal && signal.aborted) return null;
-      throw new Refused("The studio does not answer: is `archir studio` still running?");
+      throw new RequestError("The studio does not answer. Is `archir studio` still running?");
     }
-    const said = await answer.json().catch(() => ({ refused: `The studio said ${answer.status}.` }));
-    if (!answer.ok) throw Object.assign(new Refused(said.refused || `The studio said ${answer.status}.`), { status: answer.status });
-    return said;
+    const answer = await response.json().catch(() => ({}));
+    if (!response.ok) throw Object.assign(new RequestError(answer.error || `The studio answered with status ${response.status}.`), { status: response.status });
+    return answer;
   }
 
-  async begin() {
+  /** Return the name, text and digest of the file; text and digest are null if there is no file. */
+  file() {
     return this.fetch("text");
   }
 
   async ask(kind, fields) {
-    const before = this.asking.get(kind);
+    const before = this.running.get(kind);
     if (before) before.abort();
-    const ending = new AbortController();
-    this.asking.set(kind, ending);
+    const controller = new AbortController();
+    this.running.set(kind, controller);
     try {
-      const said = await this.fetch(`ask/${kind}`, { ...fields, page: this.page }, ending.signal);
-      return this.asking.get(kind) === ending ? said : null;
+      const answer = await this.fetch(`ask/${kind}`, { ...fields, page: this.page }, controller.signal);
+      return this.running.get(kind) === controller ? answer : null;
     } catch (error) {
-      if (error.status === 409 || this.asking.get(kind) !== ending) return null;
+      if (error.status === 409 || this.running.get(kind) !== controller) return null;
       throw error;
     } finally {
-      if (this.asking.get(kind) === ending) this.asking.delete(kind);
+      if (this.running.get(kind) === controller) this.running.delete(kind);
     }
   }
 
-  save(text, mark) {
-    return this.fetch("save", { text, mark });
+  save(text, digest) {
+    return this.fetch("save", { text, digest });
   }
 }
 
-/** Answers of Python in a worker: one after the other, the newest of each kind. */
+/** Python in a worker, which answers one request at a time. */
 export class Playground {
-  constructor(told) {
-    this.worker = new Worker("worker.js", { type: "module" });
+  /** `onProgress` is called with the loaded share of Python's files, from 0 to 1, and with null when Python runs. */
+  constructor(onProgress) {
+    this.prepared = {};
     this.waiting = new Map();
-    this.busy = null;
-    this.begun = new Promise((done, failed) => {
+    this.running = null;
+    this.worker = new Worker(`worker.js?bytes=${document.documentElement.dataset.bytes}`, { type: "module" });
+    this.ready = new Promise((resolve, reject) => {
       this.worker.onmessage = ({ data }) => {
-        if (data.told) told(data.told);
-        else if (data.failed) failed(new Refused(data.failed));
-        else if (data.ready) done(data.ready);
-        else this.answered(data);
+        if (data.share !== undefined) onProgress(data.share);
+        else if (data.failure) reject(new RequestError(data.failure));
+        else if (data.ready) resolve(data.ready);
+        else this.finish(data);
       };
-      this.worker.onerror = () => failed(new Refused("Python could not be started in this browser."));
+      this.worker.onerror = () => reject(new RequestError("Python cannot be started in this browser."));
     });
+    this.ready.then(() => {
+      onProgress(null);
+      this.started = true;
+      this.next();
+    }, () => onProgress(null));
   }
 
-  begin() {
-    return this.begun;
+  /** Return no file. Requests about the first example are answered from `first.json` until Python runs. */
+  async file() {
+    this.prepared = await fetch("first.json").then((response) => response.json()).catch(() => ({}));
+    return { name: "space.arch", text: null, digest: null };
   }
 
-  ask(kind, fields) {
-    return new Promise((done, failed) => {
+  async ask(kind, fields) {
+    const prepared = this.prepared[kind];
+    if (!this.started && prepared && fields.text === this.prepared.text && !fields.architecture && (fields.heat || "macs") === "macs") return prepared;
+    const answer = new Promise((resolve, reject) => {
       const before = this.waiting.get(kind);
-      if (before) before.done(null);
+      if (before) before.resolve(null);
       this.waiting.delete(kind);
-      this.waiting.set(kind, { kind, fields, done, failed });
+      this.waiting.set(kind, { kind, fields, resolve, reject });
       this.next();
     });
+    return this.ready.then(() => answer);
   }
 
   next() {
-    if (this.busy || !this.waiting.size) return;
-    this.busy = this.waiting.values().next().value;
-    this.waiting.delete(this.busy.kind);
-    this.worker.postMessage({ kind: this.busy.kind, fields: JSON.stringify(this.busy.fields) });
+    if (!this.started || this.running || !this.waiting.size) return;
+    this.running = this.waiting.values().next().value;
+    this.waiting.delete(this.running.kind);
+    this.worker.postMessage({ kind: this.running.kind, fields: JSON.stringify(this.running.fields) });
   }
 
-  answered(data) {
-    const { kind, done, failed } = this.busy;
-    this.busy = null;
-    if (this.waiting.has(kind)) done(null);
-    else if (data.refused) failed(new Refused(data.refused));
-    else done(JSON.parse(data.answer));
+  finish(data) {
+    const { kind, resolve, reject } = this.running;
+    this.running = null;
+    if (this.waiting.has(kind)) resolve(null);
+    else if (data.error) reject(new RequestError(data.error));
+    else resolve(JSON.parse(data.answer));
     this.next();
   }
 }

@@ -1,4 +1,4 @@
-// The programs that the page opens: examples of the repository.
+// Programs of the repository that the page offers as examples; the first one is shown at the start.
 
 import autoformer from "../../../examples/autoformer/autoformer.arch";
 import gpt from "../../../examples/zoo/gpt.arch";

@@ -1,9 +1,9 @@
-// How programs are coloured and indented.
+// Syntax highlighting and indentation of programs.
 
 import { HighlightStyle, StreamLanguage } from "@codemirror/language";
 import { tags } from "@lezer/highlight";
 
-export const KEYWORDS = new Set(/* tests compare these words with the parser's */ [
+export const KEYWORDS = new Set(/* a test compares them with the parser's */ [
   "and", "as", "block", "cell", "choose", "const", "else", "false", "for", "if", "import", "in", "input",
   "match", "net", "none", "not", "of", "or", "output", "own", "repeat", "require", "return", "true", "where",
 ]);

@@ -1,233 +1,280 @@
-// The page: what is typed is checked, and what is sound is counted, pictured and costed.
+// The page: checks the program while it is edited, and shows counts, a picture and costs of the last valid program.
 
-import { Architectures } from "./architectures.js";
 import { Costs } from "./costs.js";
 import { Editor } from "./editor.js";
-import { Playground, Refused, Server } from "./engine.js";
+import { byId, grouped, large, make, percent, withCode } from "./elements.js";
+import { Playground, RequestError, Server } from "./engine.js";
 import { EXAMPLES } from "./examples.js";
+import { fromFragment, toFragment } from "./link.js";
 import { Picture } from "./picture.js";
-import { byId, grouped, large, make, percent, worded } from "./pieces.js";
+import { Samples } from "./samples.js";
 
-const QUIET = 180; // milliseconds without a keystroke before a text is checked
-const PLAYGROUND = document.documentElement.dataset.engine === "worker";
+const PAUSE = 180; // milliseconds without a key press before the program is checked
+const IS_PLAYGROUND = document.documentElement.dataset.engine === "worker";
+const NEW = `net space {
+    input image: f32[3, 32, 32]
+    x = image |> conv(choose width(16, 32), kernel=3) |> relu
+    output classes = x |> global_avg_pool |> linear(10)
+}
+`;
 
-const engine = PLAYGROUND ? new Playground((text) => state("busy", text)) : new Server();
+const engine = IS_PLAYGROUND ? new Playground(showProgress) : new Server();
 const picture = new Picture();
-const costs = new Costs(moved);
-const architectures = new Architectures({ pictured, compared });
+const costs = new Costs(onBounds);
+const samples = new Samples({ onPicture: showPictureOf, onCompare: compare });
 const editor = new Editor(byId("editor"), {
-  changed,
-  ask: async (kind, text, at) => engine.ask(kind, { text, at }).catch(() => null),
+  onChange,
+  ask: (kind, text, offset) => engine.ask(kind, { text, at: offset }).catch(() => null),
   keys: [
     { key: "Mod-s", run: () => { save(); return true; } },
-    { key: "Shift-Alt-f", run: () => { layout(); return true; } },
+    { key: "Shift-Alt-f", run: () => { format(); return true; } },
   ],
 });
 
-let file = { name: "space.arch", text: null, mark: null };
-let sound = null; // what was last found sound: its text, its nets and the one that is looked at
-let shown = null; // the architecture whose picture is shown, if any
-let waiting = 0, seed = 1;
+let file = { name: "space.arch", text: "", digest: null }; // the text as it was opened or saved; digest: of a file on disk
+let valid = null; // the last valid program: its text, its nets, and the name of the net that is shown
+let pictured = null; // the sampled architecture whose picture is shown; null: the whole space
+let timer = 0, seed = 1;
 
-// What is said above.
+// Status.
 
-function state(kind, text) {
-  const place = byId("state");
-  place.dataset.kind = kind;
-  byId("said").textContent = text;
+function showStatus(kind, text) {
+  byId("status").dataset.kind = kind;
+  byId("status-text").textContent = text;
 }
 
-function told(error) {
-  if (!(error instanceof Refused)) throw error;
-  state("wrong", error.message);
+function showError(error) {
+  if (!(error instanceof RequestError)) throw error;
+  showStatus("invalid", error.message);
 }
 
-// From the text to what is sound.
+/** Mark the figures as those of an older program. */
+function markOutdated(outdated) {
+  document.body.classList.toggle("outdated", outdated && valid !== null);
+}
 
-function changed() {
-  clearTimeout(waiting);
-  waiting = setTimeout(check, QUIET);
-  picture.fade(true);
-  saveable();
+function showProgress(share) {
+  byId("loading").hidden = share === null;
+  if (share !== null && share < 1) byId("progress").value = share;
+  else byId("progress").removeAttribute("value");
+}
+
+// Checks.
+
+function onChange() {
+  clearTimeout(timer);
+  timer = setTimeout(check, PAUSE);
+  markOutdated(true);
+  showFile();
 }
 
 async function check() {
-  const text = editor.text, begun = performance.now();
-  state("busy", "Checking …");
+  clearTimeout(timer);
+  const text = editor.text;
+  showStatus("busy", "Checking …");
   try {
-    const said = await engine.ask("check", { text });
-    if (!said || text !== editor.text) return;
-    byId("state").dataset.took = Math.round(performance.now() - begun);
-    editor.show(said.problems);
-    listed(said.problems);
-    if (said.problems.length) {
-      const count = said.problems.length;
-      state("wrong", count === 1 ? "1 problem" : `${count} problems`);
-    } else if (!said.nets.length) {
-      state("empty", "No net yet");
-      picture.fade(true);
-    } else {
-      await settled(text, said.nets);
-    }
+    const answer = await engine.ask("check", { text });
+    if (!answer || text !== editor.text) return;
+    editor.show(answer.problems);
+    listProblems(answer.problems);
+    const count = answer.problems.length;
+    if (count) showStatus("invalid", count === 1 ? "1 problem" : `${count} problems`);
+    else if (!answer.nets.length) showStatus("empty", "The program has no net");
+    else await showValid(text, answer.nets);
   } catch (error) {
-    told(error);
+    showError(error);
   }
 }
 
-async function settled(text, nets) {
-  const named = sound && nets.some((one) => one.name === sound.net) ? sound.net : nets.at(-1).name;
-  const other = !sound || sound.text !== text || sound.net !== named;
-  sound = { text, nets, net: named };
-  if (other) {
-    shown = null;
-    architectures.clear();
+async function showValid(text, nets) {
+  const net = valid && nets.some((each) => each.name === valid.net) ? valid.net : nets.at(-1).name;
+  const isOther = !valid || valid.text !== text || valid.net !== net;
+  valid = { text, nets, net };
+  if (isOther) {
+    pictured = null;
+    samples.clear();
   }
-  chosen();
-  state("sound", "Every architecture is sound");
-  await Promise.all([drawn(), costed()]);
+  markOutdated(false);
+  showCount();
+  showStatus("valid", "All architectures are valid");
+  await Promise.all([showPicture(), showCosts()]);
 }
 
-function listed(problems) {
+function listProblems(problems) {
   byId("problems").hidden = !problems.length;
-  byId("list").replaceChildren(...problems.map((one) => {
-    const go = make("button", { type: "button", class: "problem", onclick: () => editor.go(one.start) },
-      make("span", { class: "where" }, `Line ${one.line}`), make("span", {}, ...worded(one.message)), make("span", { class: "code" }, one.code));
-    const below = [];
-    if (one.hint) below.push(make("p", { class: "hint" }, ...worded(one.hint)));
-    if (one.edit !== undefined) below.push(make("button", { type: "button", class: "quiet", onclick: () => editor.replace(one.start, one.end, one.edit) }, "Write ", make("code", {}, one.edit)));
-    return make("li", { class: one.severity }, go, ...below);
+  byId("problem-list").replaceChildren(...problems.map((problem) => {
+    const item = make("li", { class: problem.severity }, make("button", { type: "button", class: "problem", onclick: () => editor.goTo(problem.start) },
+      make("span", { class: "line-number" }, `Line ${problem.line}`), make("span", {}, ...withCode(problem.message)), make("span", { class: "code" }, problem.code)));
+    if (problem.hint) item.append(make("p", { class: "hint" }, ...withCode(problem.hint)));
+    if (problem.edit !== undefined) item.append(make("button", { type: "button", class: "quiet", onclick: () => editor.replace(problem.start, problem.end, problem.edit) }, "Write ", make("code", {}, problem.edit)));
+    return item;
   }));
 }
 
-// The space that is looked at.
+// Figures of the last valid program.
 
-const asked = () => ({ text: sound.text, net: sound.net });
+const request = () => ({ text: valid.text, net: valid.net });
 
-function chosen() {
-  const { nets, net } = sound, one = nets.find((each) => each.name === net);
-  const select = byId("net");
-  select.replaceChildren(...nets.map((each) => make("option", { selected: each.name === net }, each.name)));
+function showCount() {
+  const { nets, net } = valid, { size, choices } = nets.find((each) => each.name === net);
+  byId("net").replaceChildren(...nets.map((each) => make("option", { selected: each.name === net }, each.name)));
   byId("nets").hidden = nets.length < 2;
-  byId("space").hidden = false;
-  byId("size").textContent = large(one.size);
-  byId("exactly").textContent = one.size.length > 12 ? `exactly ${grouped(one.size)}` : "";
-  byId("unit").textContent = one.size === "1" ? "architecture" : "architectures";
-  byId("choices").textContent = one.choices === 1 ? "of 1 choice" : `of ${one.choices} choices`;
+  byId("figures").hidden = false;
+  byId("size").textContent = large(size);
+  byId("digits").textContent = size.length > 12 ? `exactly ${grouped(size)}` : "";
+  byId("unit").textContent = size === "1" ? "architecture" : "architectures";
+  byId("choices").textContent = choices === 1 ? "of 1 choice" : `of ${choices} choices`;
 }
 
-async function drawn() {
+async function showPicture() {
   const heat = document.querySelector("input[name=heat]:checked").value || null;
-  const said = await engine.ask("picture", { ...asked(), depth: 1, heat, architecture: shown && shown.choices });
-  if (said && said.page) picture.show(said.page);
-  if (said && said.problems) {
-    byId("nothing").hidden = false;
-    byId("nothing").textContent = `No picture: ${said.problems[0].message}.`;
+  const answer = await engine.ask("picture", { ...request(), depth: 1, heat, architecture: pictured && pictured.choices });
+  if (answer && answer.page) picture.show(answer.page);
+  if (answer && answer.problems) {
+    byId("no-picture").hidden = false;
+    byId("no-picture").textContent = `No picture: ${answer.problems[0].message}.`;
   }
-  byId("pictured").textContent = shown ? `Architecture ${shown.letter}` : "The whole space";
-  byId("whole").hidden = !shown;
-  architectures.mark(shown);
+  byId("pictured").textContent = pictured ? `Architecture ${pictured.letter}` : "All architectures";
+  byId("whole").hidden = !pictured;
+  samples.mark(pictured);
 }
 
-async function costed() {
-  const said = await engine.ask("costs", asked());
-  if (!said) return;
-  byId("bounds").hidden = !!said.problems;
-  byId("nocosts").hidden = !said.problems;
-  if (said.problems) {
+async function showCosts() {
+  const answer = await engine.ask("costs", request());
+  if (!answer) return;
+  byId("bounds").hidden = !!answer.problems;
+  byId("no-costs").hidden = !answer.problems;
+  if (answer.problems) {
     costs.clear();
-    byId("nocosts").textContent = `No costs: ${said.problems[0].message}.`;
+    byId("no-costs").textContent = `No costs: ${answer.problems[0].message}.`;
     return;
   }
-  costs.show(said.costs);
-  await counted();
+  costs.show(answer.costs);
+  await countWithin();
 }
 
-let counting = false, again = false;
+let isCounting = false, hasMoved = false;
 
-/** Sliders move faster than architectures are counted: one question at a time, and then the newest. */
-function moved() {
-  if (counting) again = true;
-  else counted().catch(told);
+/** Count architectures within the sliders' bounds: one request at a time, the last one for the final positions. */
+function onBounds() {
+  if (isCounting) hasMoved = true;
+  else countWithin().catch(showError);
 }
 
-async function counted() {
-  const bounds = costs.bounds, some = Object.keys(bounds).length > 0;
-  byId("reset").hidden = !some;
-  const place = byId("within");
-  const bounded = sound.nets.find((one) => one.name === sound.net).bounded;
-  const words = some ? "within these bounds" : "keep the program's bounds on costs";
-  if (!some && !bounded) {
-    place.replaceChildren("Move a slider to count within bounds.");
+async function countWithin() {
+  const bounds = costs.bounds, isBounded = Object.keys(bounds).length > 0, output = byId("within");
+  byId("reset").hidden = !isBounded;
+  if (!isBounded && !valid.nets.find((each) => each.name === valid.net).bounded) {
+    output.replaceChildren("Move a slider to count the architectures within bounds.");
     return;
   }
-  counting = true;
-  place.classList.add("busy");
+  isCounting = true;
+  output.classList.add("busy");
   try {
-    const said = await engine.ask("within", { ...asked(), bounds });
-    if (!said) return;
-    if (said.problems) place.replaceChildren(`Not counted: ${said.problems[0].message}.`);
-    else if (said.least === said.most) place.replaceChildren(make("b", { id: "count", title: grouped(said.most) }, large(said.most)), ` ${words}${said.most === said.of ? ": all" : `: ${percent(said.most, said.of)}`}`);
-    else place.replaceChildren(make("b", { id: "count" }, `${large(said.least)} to ${large(said.most)}`), ` ${words}`);
+    const answer = await engine.ask("within", { ...request(), bounds });
+    if (!answer) return;
+    const { least, most, of, problems } = answer;
+    const where = isBounded ? "within these bounds" : "within the program's cost bounds";
+    if (problems) output.replaceChildren(`Not counted: ${problems[0].message}.`);
+    else if (least === most) output.replaceChildren(make("b", { id: "count", title: grouped(most) }, large(most)), ` ${where}${most === of ? ": all" : `: ${percent(most, of)}`}`);
+    else output.replaceChildren(make("b", { id: "count" }, `${large(least)} to ${large(most)}`), ` ${where}`);
   } finally {
-    counting = false;
-    place.classList.remove("busy");
+    isCounting = false;
+    output.classList.remove("busy");
   }
-  if (again) {
-    again = false;
-    await counted();
+  if (hasMoved) {
+    hasMoved = false;
+    await countWithin();
   }
 }
 
-async function sampled() {
-  const button = byId("draw");
+// Sampled architectures.
+
+async function sampleTwo() {
+  const button = byId("sample");
   button.disabled = true;
   try {
-    const said = await engine.ask("sample", { ...asked(), bounds: costs.bounds, count: 2, seed: seed++ });
-    const place = byId("refused");
-    place.hidden = !(said && said.problems);
-    if (said && said.problems) place.textContent = `${said.problems[0].message}.`;
-    else if (said) architectures.add(said.architectures);
+    const answer = await engine.ask("sample", { ...request(), bounds: costs.bounds, count: 2, seed: seed++ });
+    byId("no-sample").hidden = !(answer && answer.problems);
+    if (answer && answer.problems) byId("no-sample").textContent = `${answer.problems[0].message}.`;
+    else if (answer) samples.add(answer.architectures);
   } catch (error) {
-    told(error);
+    showError(error);
   } finally {
     button.disabled = false;
     button.focus();
   }
 }
 
-function pictured(card) {
-  shown = card;
-  drawn().catch(told);
+function showPictureOf(card) {
+  pictured = card;
+  showPicture().catch(showError);
 }
 
-async function compared(one, other) {
+async function compare(before, after) {
   try {
-    const said = await engine.ask("diff", { ...asked(), one: one.choices, other: other.choices });
-    if (said && said.differences) architectures.differ(one, other, said.differences);
+    const answer = await engine.ask("diff", { ...request(), one: before.choices, other: after.choices });
+    if (answer && answer.differences) samples.showDifferences(before, after, answer.differences);
   } catch (error) {
-    told(error);
+    showError(error);
   }
 }
 
 // Files.
 
-function saveable() {
-  byId("save").hidden = file.mark === null;
-  byId("save").disabled = editor.text === file.text;
-  byId("file").textContent = `${file.name}${file.mark !== null && editor.text !== file.text ? " ·" : ""}`;
-  byId("file").title = editor.text === file.text || file.mark === null ? "" : "There are changes that are not saved.";
+const isChanged = () => editor.text !== file.text;
+
+function showFile() {
+  byId("save").hidden = file.digest === null;
+  byId("save").disabled = !isChanged();
+  byId("file").textContent = `${file.name}${isChanged() ? " ·" : ""}`;
+  byId("file").title = isChanged() ? "There are unsaved changes." : "";
+  document.title = `${file.name} · archir ${IS_PLAYGROUND ? "playground" : "studio"}`;
+}
+
+/** Show another program, unless the user wants to keep unsaved changes. Only files of the server have a digest, and
+ * `fragment` is that of a link. */
+function openProgram(name, text, digest = null, fragment = "") {
+  if (isChanged() && !confirm(`Discard the changes of ${file.name}?`)) return;
+  file = { name, text, digest };
+  history.replaceState(null, "", location.pathname + location.search + fragment);
+  editor.open(text);
+  editor.show([]);
+  listProblems([]);
+  showFile();
+  return check();
+}
+
+async function openFile(event) {
+  const [chosen] = event.target.files;
+  event.target.value = ""; // the same file can be chosen again
+  if (!chosen) return;
+  const text = await chosen.text();
+  openProgram(chosen.name, text.replaceAll("\r\n", "\n"));
+}
+
+/** Open the program in the address of the page; return whether there is one. */
+async function openLink() {
+  try {
+    const program = await fromFragment(location.hash);
+    if (program) openProgram(program.name, program.text, null, location.hash);
+    return program !== null;
+  } catch (error) {
+    showStatus("invalid", error.message);
+    return true;
+  }
 }
 
 async function save() {
-  if (file.mark === null) return download();
+  if (file.digest === null) return download();
   const text = editor.text;
   try {
-    const said = await engine.save(text, file.mark);
-    file = { ...file, text, mark: said.mark };
-    saveable();
-    state("sound", "Saved");
+    const { digest } = await engine.save(text, file.digest);
+    file = { ...file, text, digest };
+    showFile();
+    showStatus("valid", "Saved");
   } catch (error) {
-    told(error);
+    showError(error);
   }
 }
 
@@ -235,58 +282,68 @@ function download() {
   const address = URL.createObjectURL(new Blob([editor.text], { type: "text/plain" }));
   make("a", { href: address, download: file.name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 1000);
+  if (file.digest === null) file = { ...file, text: editor.text };
+  showFile();
 }
 
-async function layout() {
+/** Put the program into the address of the page, and copy the address. */
+async function share() {
+  history.replaceState(null, "", await toFragment(file.name, editor.text));
+  const kind = byId("status").dataset.kind;
   try {
-    const said = await engine.ask("format", { text: editor.text });
-    if (said && said.text !== undefined) editor.change(said.text);
-    else if (said) state("wrong", "The layout is for programs that can be read: there are problems");
-  } catch (error) {
-    told(error);
+    await navigator.clipboard.writeText(location.href);
+    showStatus(kind, "Link copied");
+  } catch {
+    showStatus(kind, "Copy the address of this page: it contains the program");
   }
 }
 
-function example(name) {
-  file = { ...file, name: file.mark === null ? `${name}.arch` : file.name };
-  if (file.mark === null) editor.open(EXAMPLES[name]);
-  else editor.change(EXAMPLES[name]);
-  editor.show([]);
-  listed([]);
-  saveable();
-  check();
+async function format() {
+  try {
+    const answer = await engine.ask("format", { text: editor.text });
+    if (answer && answer.text !== undefined) editor.change(answer.text);
+    else if (answer) showStatus("invalid", "Cannot format a program with syntax errors");
+  } catch (error) {
+    showError(error);
+  }
 }
 
-// What is pressed.
+// Events.
 
+const LISTENERS = {
+  new: () => openProgram("space.arch", NEW), open: () => byId("chooser").click(), share, format, save, download, sample: sampleTwo,
+  whole: () => showPictureOf(null), reset: () => { costs.reset(); onBounds(); byId("sample").focus(); },
+  skip: (event) => { event.preventDefault(); byId("space-head").focus(); },
+};
+for (const [id, listener] of Object.entries(LISTENERS)) byId(id).addEventListener("click", listener);
+byId("share").hidden = !IS_PLAYGROUND; // addresses of the studio contain its token and open on this machine only
+byId("chooser").addEventListener("change", openFile);
 byId("examples").append(...Object.keys(EXAMPLES).map((name) => make("option", { value: name }, name.replaceAll("_", " "))));
-byId("examples").addEventListener("change", (event) => { if (event.target.value) example(event.target.value); });
-byId("format").addEventListener("click", layout);
-byId("save").addEventListener("click", save);
-byId("download").addEventListener("click", download);
-byId("draw").addEventListener("click", sampled);
-byId("skip").addEventListener("click", (event) => { event.preventDefault(); byId("space-head").focus(); });
-byId("whole").addEventListener("click", () => pictured(null));
-byId("reset").addEventListener("click", () => { costs.reset(); moved(); byId("draw").focus(); });
-byId("net").addEventListener("change", (event) => { sound.net = event.target.value; shown = null; architectures.clear(); chosen(); Promise.all([drawn(), costed()]).catch(told); });
-for (const one of document.querySelectorAll("input[name=heat]")) one.addEventListener("change", () => { if (sound) drawn().catch(told); });
-window.addEventListener("beforeunload", (event) => { if (file.mark !== null && editor.text !== file.text) event.preventDefault(); });
+byId("examples").addEventListener("change", ({ target }) => {
+  if (target.value) openProgram(`${target.value}.arch`, EXAMPLES[target.value]);
+  target.value = "";
+});
+byId("net").addEventListener("change", ({ target }) => {
+  valid = { ...valid, net: target.value };
+  pictured = null;
+  samples.clear();
+  showCount();
+  Promise.all([showPicture(), showCosts()]).catch(showError);
+});
+for (const input of document.querySelectorAll("input[name=heat]")) input.addEventListener("change", () => { if (valid) showPicture().catch(showError); });
+window.addEventListener("beforeunload", (event) => { if (isChanged()) event.preventDefault(); });
+window.addEventListener("hashchange", openLink);
 
-async function begin() {
+async function start() {
   try {
-    state("busy", PLAYGROUND ? "Starting Python …" : "Starting …");
-    const said = await engine.begin();
-    if (PLAYGROUND) byId("state").dataset.began = Math.round(said.begun);
-    const first = Object.keys(EXAMPLES)[0];
-    file = said.text === null ? { name: `${first}.arch`, text: null, mark: null } : said;
-    if (said.text === null) byId("examples").value = first;
-    document.title = `${file.name} · archir studio`;
-    editor.open(said.text === null ? EXAMPLES[first] : said.text);
-    saveable();
-    await check();
+    const [example] = Object.keys(EXAMPLES), { name, text, digest } = await engine.file();
+    if (await openLink()) return;
+    if (text === null) await openProgram(`${example}.arch`, EXAMPLES[example]);
+    else await openProgram(name, text, digest);
   } catch (error) {
-    told(error);
+    showError(error);
   }
 }
 
-begin();
+if (IS_PLAYGROUND) engine.ready.catch(showError);
+start();

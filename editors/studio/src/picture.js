@@ -1,33 +1,28 @@
-// The picture: a page of its own in a frame that can do nothing but draw; the next one is shown once it is there.
+// The picture: a page in a frame that may only run scripts. A new picture replaces the old one when it has loaded.
 
-import { byId, make } from "./pieces.js";
+import { byId, make } from "./elements.js";
 
 export class Picture {
   constructor() {
-    this.place = byId("frames");
+    this.parent = byId("frames");
     this.shown = null;
+    this.loading = null;
   }
 
   show(page) {
-    if (page === this.page) return this.fade(false);
+    if (page === this.page) return;
     this.page = page;
-    const frame = make("iframe", { sandbox: "allow-scripts", title: "Picture of the network", srcdoc: page });
-    if (this.coming) this.coming.remove();
-    this.coming = frame;
+    const frame = make("iframe", { sandbox: "allow-scripts allow-downloads", title: "Picture of the network", srcdoc: page });
+    if (this.loading) this.loading.remove();
+    this.loading = frame;
     frame.addEventListener("load", () => {
-      if (this.coming !== frame) return;
-      this.coming = null;
+      if (this.loading !== frame) return;
+      this.loading = null;
       if (this.shown) this.shown.remove();
       this.shown = frame;
       frame.classList.add("shown");
-      this.fade(false);
     });
-    this.place.append(frame);
-    byId("nothing").hidden = true;
-  }
-
-  /** Whether the picture is of an older text. */
-  fade(old) {
-    this.place.classList.toggle("old", old);
+    this.parent.append(frame);
+    byId("no-picture").hidden = true;
   }
 }

@@ -408,7 +408,9 @@ def _arrange(order: Plan, sheets: Sequence[Sheet], least: float) -> Sheet:
 
     tops, bottoms = _row_bounds(order, sheets, middles)
     corners = [(0.0, 0.0)] * len(sheets)
-    margin, total_width, lowest = _columns(order, sheets, total_width, bottoms[-1])
+    rights = [max((middles[slot] + size(slot) / 2 for slot in row), default=0.0) for row in order.rows]
+    spots = _spots_beside(order, sheets, total_width, tops, bottoms, rights)
+    margin, total_width, lowest = spots or _columns(order, sheets, total_width, bottoms[-1])
     for part, corner in zip(order.margin, margin, strict=True):
         corners[part] = corner
     tops[-1] = bottoms[-1] = max(bottoms[-1], lowest)
@@ -425,6 +427,31 @@ def _arrange(order: Plan, sheets: Sequence[Sheet], least: float) -> Sheet:
     entries = {order.tensors[slot]: middles[slot] for slot in order.rows[0]}
     exits = {order.tensors[slot]: middles[slot] for slot in order.rows[-1]}
     return Sheet(total_width, bottoms[-1], tuple(corners), tuple(edges), entries, exits)
+
+
+def _spots_beside(
+    order: Plan,
+    sheets: Sequence[Sheet],
+    width: float,
+    tops: Sequence[float],
+    bottoms: Sequence[float],
+    rights: Sequence[float],
+) -> tuple[list[tuple[float, float]], float, float] | None:
+    """Stack the parts in the margin at the right of rows that leave enough room, as high as possible; None if none do.
+
+    `rights` are the right ends of the rows. The result is that of `_columns`.
+    """
+    if not order.margin:
+        return None
+    x = width - PAD - max(sheets[part].width for part in order.margin)
+    stack = sum(sheets[part].height + GAP / 2 for part in order.margin) - GAP / 2
+    for first in range(1, len(tops)):
+        end = tops[first] + stack
+        near = [rights[row] for row in range(first, len(tops)) if bottoms[row - 1] < end]
+        if end <= bottoms[-1] and max(near) + GAP <= x:
+            heights = [sheets[part].height + GAP / 2 for part in order.margin]
+            return [(x, tops[first] + sum(heights[:i])) for i in range(len(heights))], width, 0.0
+    return None
 
 
 def _columns(

@@ -279,7 +279,7 @@ def check_sheet(one: Box, sheets: dict[int, Sheet]) -> None:
         b = corners[:, part + 1 :]
         assert ((a[2] < b[0]) | (b[2] < a[0]) | (a[3] < b[1]) | (b[3] < a[1])).all()
     in_rows = [i for i, part in enumerate(one.parts) if not part.is_beside]
-    beside = [spots[i][0] for i in range(len(spots)) if i not in in_rows]
+    beside = [spots[i] for i in range(len(spots)) if i not in in_rows]
     assert set(drawn(sheet)) == set(one.links)
     for ends in ([(e.source, e.x0, e.tensor) for e in sheet.edges], [(e.target, e.x1, e.tensor) for e in sheet.edges]):
         assert len({end[:2] for end in ends if end[0] >= 0}) == len({end for end in ends if end[0] >= 0})
@@ -296,8 +296,9 @@ def check_sheet(one: Box, sheets: dict[int, Sheet]) -> None:
             assert edge.y1 == top
             entries = inner[edge.target].entries
             assert entries is None or edge.x1 == pytest.approx(left + entries[edge.tensor])
-        assert 0 < edge.x0 < min([sheet.width, *beside])
-        assert 0 < edge.x1 < min([sheet.width, *beside])
+        assert 0 < min(edge.x0, edge.x1) <= max(edge.x0, edge.x1) < sheet.width
+        for left, top, _, bottom in beside:
+            assert edge.y1 <= top or edge.y0 >= bottom or max(edge.x0, edge.x1) < left
         assert edge.y0 <= edge.leave < edge.arrive == edge.y1
         if in_rows:
             left, top, right, bottom = corners[:, in_rows]

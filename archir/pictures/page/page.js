@@ -61,11 +61,14 @@
       bottoms.push(y);
       if (row < last) y += (row === 0 || row === last - 1 ? 18 : 28) + Math.min(60, aside[row] / 12);
     });
+    const rights = rows.map((slots) => Math.max(0, ...slots.map((slot) => middles[slot] + size[slot] / 2)));
     const corners = [], stack = beside.reduce((sum, part) => sum + inner[part].height + sizes.gap / 2, 0);
     const highest = Math.max(bottoms[last], sizes.column) - sizes.header, first = sizes.header + sizes.pad;
     const count = Math.max(1, Math.ceil(stack / highest));
     let spotX = width - sizes.pad + sizes.gap, spotY = first;
-    for (const part of beside) {
+    const spot = spotsBeside(beside.map((part) => inner[part]), width, tops, bottoms, rights);
+    beside.forEach((part, i) => { if (spot) corners[part] = spot[i]; });
+    for (const part of spot ? [] : beside) {
       if (spotY > first + stack / count) [spotX, spotY] = [width - sizes.pad + sizes.gap, first];
       corners[part] = [spotX, spotY];
       spotY += inner[part].height + sizes.gap / 2;
@@ -86,6 +89,19 @@
     }));
     const ports = (row) => new Map(rows[row].map((slot) => [tensors[slot], middles[slot]]));
     return { width, height: bottoms[last], inner, corners, edges, entries: ports(0), exits: ports(last) };
+  }
+
+  function spotsBeside(parts, width, tops, bottoms, rights) {
+    if (!parts.length) return null;
+    const heights = parts.map((part) => part.height + sizes.gap / 2), stack = heights.reduce((sum, height) => sum + height, -sizes.gap / 2);
+    const x = width - sizes.pad - Math.max(...parts.map((part) => part.width));
+    const row = tops.findIndex((top, first) => {
+      const near = rights.filter((_, each) => each >= first && bottoms[each - 1] < top + stack);
+      return first && top + stack <= bottoms[bottoms.length - 1] && Math.max(...near) + sizes.gap <= x;
+    });
+    if (row < 0) return null;
+    let y = tops[row];
+    return heights.map((height) => [x, (y += height) - height]);
   }
 
   function columns({ parts, rows, segments }, size, port) {

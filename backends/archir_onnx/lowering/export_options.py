@@ -62,6 +62,10 @@ class PixelNormalization(Normalization):
     Mean and deviation refer to pixels rescaled from 0-255 to 0-1.
     """
 
+    def divided(self) -> str:
+        """Return mean and deviation of pixels from 0 to 255 as `MEAN/STD` of pixels scaled to 0..1."""
+        return "/".join(",".join(f"{number / 255:.3g}" for number in part) for part in (self.mean, self.std))
+
 
 @dataclass(frozen=True)
 class ExportOptions:
@@ -131,6 +135,13 @@ class ExportOptions:
             diagnostics.append(
                 Diagnostic("A0911", "normalisation needs a mean and a nonzero deviation for each channel")
             )
+        for scale in self.scales.values():
+            if isinstance(scale, PixelNormalization) and scale.is_valid and max(*scale.mean, *scale.std) > 1:
+                text = "means and deviations are those of pixels scaled to 0..1"
+                hint = f"numbers of pixels from 0 to 255 are divided by 255: {scale.divided()}"
+                diagnostics.append(
+                    Diagnostic("A0911", f"{text}: {max(*scale.mean, *scale.std):g} is above 1", hint=hint)
+                )
         return diagnostics
 
     def _problems_of_runtime(self, runtime: str) -> list[Diagnostic]:

@@ -147,7 +147,8 @@ def _normalize(g: Builder, name: str, kind: TensorType, scale: Normalization) ->
     Raises ArchError (A0933) if the type or the number of channels of the input does not fit the normalisation.
     """
     pixels, channels = isinstance(scale, PixelNormalization), len(scale.mean)
-    if kind.dtype != "f32" or (pixels and kind.rank != 3) or kind.channels != channels:
+    fits = kind.channels == channels or (pixels and channels == 1)  # one number for all channels
+    if kind.dtype != "f32" or (pixels and kind.rank != 3) or not fits:
         wanted = f"{'an image' if pixels else 'numbers'} of {channels} channels"
         raise fail("A0933", f"the input `{name}` is {kind}, not {wanted}: it cannot be normalised")
     mean, std = _broadcastable(scale, kind.rank, kind.channel_axis)

@@ -223,8 +223,27 @@ def test_uint8_pixel_input_equals_normalized_input(tmp_path: Path) -> None:
     wanted = TORCH.runner(module)({"image": seen.astype(np.float32)})
     found = ONNX.run(path, {"image": images})
     assert all(np.abs(found[name] - wanted[name]).max() < 1e-4 for name in wanted)
-    with pytest.raises(ArchError, match=r"A0933.*not an image of 1 channels"):
-        archir.export(graph, path, module, pixels=([0.5], [0.5]))
+    with pytest.raises(ArchError, match=r"A0933.*not an image of 2 channels"):
+        archir.export(graph, path, module, pixels=([0.5] * 2, [0.5] * 2))
+
+
+def test_one_mean_and_deviation_of_pixels_stand_for_all_channels(tmp_path: Path) -> None:
+    graph = archir.loads(SPACE).graph
+    module, images = TORCH.lower(graph), np.random.default_rng(0).integers(0, 256, (2, 16, 16, 3), dtype=np.uint8)
+    outputs = []
+    for channels in (1, 3):
+        archir.export(graph, tmp_path / "net.onnx", module, pixels=([0.4] * channels, [0.2] * channels), certified=True)
+        assert ONNX.verify(tmp_path / "net.onnx").differences["CPUExecutionProvider"] < 1e-4
+        outputs.append(ONNX.run(tmp_path / "net.onnx", {"image": images}))
+    for name, array in outputs[0].items():
+        np.testing.assert_allclose(array, outputs[1][name], rtol=1e-5)
+
+
+def test_rejects_normalization_of_pixels_from_0_to_255(tmp_path: Path) -> None:
+    graph = archir.loads(SPACE).graph
+    numbers = ([123.675, 116.28, 103.53], [58.395, 57.12, 57.375])
+    with pytest.raises(ArchError, match=r"A0911.*123.675 is above 1\n.*0.485,0.456,0.406/0.229,0.224,0.225"):
+        archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph), pixels=numbers)
 
 
 def test_raw_number_inputs_are_normalized_in_model(tmp_path: Path) -> None:

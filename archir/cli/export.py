@@ -90,6 +90,8 @@ def export_command(
 def _compile_hint(file: Path, output: Path) -> str:
     """Return a hint with the command that exports the network belonging to the given file; "" if there is none."""
     net = file.with_suffix(".arch")
+    if file.suffix == ".onnx":
+        return f"; to export an ONNX model: archir import {file} -o net.arch, then archir compile net.arch"
     if file.suffix not in (".arch", ".safetensors"):
         return ""
     if file != net and not net.is_file():

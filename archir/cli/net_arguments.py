@@ -26,7 +26,8 @@ def space_of(
     from archir.spaces.space import Space
 
     if file.endswith((".onnx", ".pt2", ".py", ".safetensors")):
-        raise click.UsageError(f"{file} is an exported model or weights file; name the network's .arch file")
+        hint = f", or write one with `archir import {file} -o net.arch`" if file.endswith(".onnx") else ""
+        raise click.UsageError(f"{file} is an exported model or weights file; name the network's .arch file{hint}")
     space = Space(loading.graph(file, root=root, limits=limits, parameters=parameters))
     return space if where is None else space.where(where)
 

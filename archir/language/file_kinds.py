@@ -10,7 +10,10 @@ _KINDS = {
     ".arch": ("a space or a network", '`archir check {file}` proves it; a recipe names it, `space = "{name}"`'),
     ".toml": ("TOML, as recipes are", "`archir search {file}` runs a recipe, and with `--check` only checks it"),
     ".json": ("JSON, as architectures are", "`--arch {file}`, after the space that it belongs to"),
-    ".onnx": ("an ONNX model", "`archir show {file}`, `archir verify {file}` and `archir bench {file}` take it"),
+    ".onnx": (
+        "an ONNX model",
+        "`archir import {file} -o net.arch` writes a program; `archir show`, `verify` and `bench` take the model",
+    ),
     ".pt2": ("a package of torch", "`archir verify {file}` takes it"),
     ".safetensors": ("a file of weights", "`archir compile NET.arch --weights {file}` takes it, with its network"),
     ".py": ("Python", "`archir import --torch {stem}:FUNCTION` takes a torch module"),

@@ -32,6 +32,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("fmt small.toml", "hint: `archir search small.toml` runs a recipe, and with `--check` only"),
         ("train small.toml -o run", "hint: `archir search small.toml` runs a recipe, and with `--check` only"),
         ("check net.onnx", "net.onnx is an ONNX model; this takes a program that ends in .arch"),
+        ("check net.onnx", "hint: `archir import net.onnx -o net.arch` writes a program"),
         ("check net.pt2", "net.pt2 is a package of torch; this takes"),
         ("check net.py", "hint: `archir import --torch net:FUNCTION` takes a torch module"),
         ("check net.json", "hint: `--arch net.json`, after the space that it belongs to"),
@@ -56,6 +57,11 @@ def test_wrong_file_kind_is_named_with_suitable_command(command: str, said: str)
     told = run(*command.split(), code=1).stderr
     assert said in told
     assert "\n1 problem; " in told
+
+
+@pytest.mark.parametrize("command", ["compile net.onnx -o new.py", "export net.onnx -o new.onnx", "cost net.onnx"])
+def test_onnx_model_in_place_of_program_gets_the_command_that_imports_it(command: str) -> None:
+    assert "archir import net.onnx -o net.arch" in run(*command.split(), code=2).stderr
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archir import backends
+from archir.data.metadata import training_data_entries
 
 if TYPE_CHECKING:
     from archir.backends.imports import Saved
@@ -64,7 +66,7 @@ def from_onnx(
         seed: Seed of the random sample.
 
     Returns:
-        The `graph` and the `weights`.
+        The `graph` and the `weights`, and the names of the classes in the `metadata`, if the file has them.
 
     Raises:
         ArchError: A0916 (the file is not an ONNX model), A3202 (a diagnostic for everything that archir cannot
@@ -83,7 +85,10 @@ def from_onnx(
     def reference(inputs: Any, types: Any, outputs: Sequence[str]) -> Any:
         return onnx.run_part(file, inputs, types, outputs) if partial else onnx.run(file, inputs)
 
-    return backends.get("torch").import_calls(calls, reference, fixed=fixed_shapes, seed=seed, partial=partial)
+    imported = backends.get("torch").import_calls(calls, reference, fixed=fixed_shapes, seed=seed, partial=partial)
+    if imported.problems:  # a part has other outputs than the classes
+        return imported
+    return replace(imported, metadata=training_data_entries(onnx.describe(file)["metadata"]))
 
 
 def save_import(imported: Imported, path: str | Path, *, origin: str = "") -> Saved:

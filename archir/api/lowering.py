@@ -116,14 +116,15 @@ def export(
         precision: Type of the weights; inputs and outputs are float32.
         dynamic: Axes whose sizes are left open; without the batch axis, the batch size is fixed to `batch`.
         batch: Number of samples, if the batch axis is fixed.
-        pixels: Means and standard deviations, one per channel; the model then takes raw images, uint8 [N, H, W, C], and
-            normalises them itself.
+        pixels: Means and standard deviations of pixels scaled to 0..1, one per channel or one for all; the model then
+            takes raw images, uint8 [N, H, W, C], and normalises them itself.
         scales: The same for inputs by name: `result.images["scales"]` of a training, or `{"tone": {"of": "numbers",
             "mean": [0.0], "std": [2.0]}}`.
         attention: Operators that compute attention (docs/deployment.md).
         deployed: Leave out operations that have an effect only in training.
         certified: Write a certificate beside the model.
-        metadata: Texts by name that are stored in the model.
+        metadata: Texts by name that are stored in the model. `labels`, a JSON list with the names of the classes in the
+            order of the outputs, is what `archir.quantize` and the HTTP service (docs/serve.md) read.
         real: Samples to compare on, arrays [N, ...] by input name.
         tolerance: Largest relative difference, by default one that suits the precision.
         providers: Execution providers of onnxruntime to compare on, by default all that are available.

@@ -84,7 +84,7 @@ def save(imported: Imported, program: Path, origin: str = "") -> Saved:
     leftover_file = leftover_path(files[2])
     with staged_output(program, (leftover_file,), derived=True) as draft:
         draft.write_text(result.text, "utf-8")
-        write_tensors(draft.with_name(files[1].name), result.weights)
+        write_tensors(draft.with_name(files[1].name), result.weights, imported.metadata)
         draft.with_name(files[2].name).write_text(json.dumps(record, indent=1) + "\n", "utf-8")
         if leftover:
             write_tensors(draft.with_name(leftover_file.name), leftover)

@@ -28,9 +28,11 @@ from archir.cli.options import (
 )
 from archir.cli.output import count_noun, emit, say, write_text
 from archir.cli.param_types import OutputFile, PathParam
+from archir.data.metadata import training_data_entries
 from archir.ir.printer import print_graph
 from archir.ir.serial import to_json
 from archir.language.elaboration.context import Limits
+from archir.language.elaboration.files import split_net
 from archir.passes import PASSES, run
 from archir.utils.files import sha256, write_atomic
 
@@ -61,7 +63,8 @@ from archir.utils.files import sha256, write_atomic
 @click.option(
     "--preprocess",
     metavar="MEAN/STD",
-    help=f"{onnx_files.PREPROCESS}: imagenet, or numbers such as 0.5,0.5,0.5/0.2,0.2,0.2.",
+    callback=onnx_files.parse_normalization,
+    help=f"{onnx_files.PREPROCESS}: {onnx_files.NORMALIZATION}.",
 )
 @onnx_files.options
 @arch_options
@@ -70,7 +73,7 @@ from archir.utils.files import sha256, write_atomic
 def compile_command(
     file: str, target: str | None, language: str, output: Path | None, weights: Path | None, init_seed: int,
     block: str | None, passes: str, arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None,
-    limits: Limits, preprocess: str | None, as_json: bool, **onnx_options: Any,
+    limits: Limits, preprocess: onnx_files.Normalization | None, as_json: bool, **onnx_options: Any,
 ) -> None:  # fmt: skip
     """Compile FILE to a textual graph, a standalone PyTorch file, a torch package or an ONNX model.
 
@@ -92,7 +95,7 @@ def compile_command(
     target = (target or "ir") if output is None else resolve_output_format(target, output, COMPILE_FORMATS)
     if target != "onnx":
         onnx_files.refuse_onnx_options({**onnx_options, "preprocess": preprocess}, str(target))
-    scales = {} if preprocess is None else onnx_files.parse_normalization(preprocess)
+    scales = {} if preprocess is None else {"pixels": preprocess}
     names = [name.strip() for name in passes.split(",") if name.strip()]
     if target in ("ir", "json"):
         refuse({"weights", "init_seed", "language"}, f"only applies to networks with weights, not to --to {target}")
@@ -119,18 +122,18 @@ def compile_command(
         raise click.UsageError(f"{'--weights' if as_text else f'--to {target}'} needs -o FILE")
     graph = onnx_files.with_open_tokens(graph, onnx_options) if target == "onnx" else graph
     module = lowering.compile(graph, seed=init_seed)
+    metadata = {"architecture": architecture.to_json(space.graph.parameters)}
     if weights is not None:
         from archir.runs.hashes import require_unchanged_file
 
         require_unchanged_file(weights)
-        backends.get("torch").load(module, weights)
+        metadata |= training_data_entries(backends.get("torch").load(module, weights))
     if as_text:
         paths = torch_files.write_python(graph, output, module, block)
         _report({"form": target, "files": paths}, f"wrote {' and '.join(map(str, paths))}", as_json)
         return
     if block is not None:
         raise click.UsageError(f"--block only applies to --to torch, ir and json, not to {target}")
-    metadata = {"architecture": architecture.to_json(space.graph.parameters)}
     if target in torch_files.PACKAGES:
         report = torch_files.write_package(graph, output, module, target, metadata)
         digest = sha256(output)
@@ -139,7 +142,17 @@ def compile_command(
     else:
         report = onnx_files.write_model(graph, output, module, metadata, onnx_options, scales)
         result, note = {"certificate": certificate_path(output)}, ""
+    result["weights"] = weights
+    note += "" if weights is not None else f"\n{_random_weights_note(file, init_seed)}"
     _report({"form": target, **asdict(report), **result}, f"wrote {output}: {report}{note}", as_json)
+
+
+def _random_weights_note(file: str, seed: int) -> str:
+    """Return the note that a network has random weights, which names a weights file beside the program."""
+    sibling = Path(split_net(file)[0]).with_suffix(".safetensors")
+    if sibling.is_file():
+        return f"random weights, seed {seed}: {sibling} is used only with --weights {sibling}"
+    return f"random weights, seed {seed}: --weights FILE sets trained ones"
 
 
 def _write_text(text: str, output: Path | None, description: str, target: str, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,13 @@ from archir.api import lowering
 from archir.backends.certificates import PROVIDERS, certificate_path
 from archir.backends.input_ranges import ranged_inputs
 from archir.backends.samples import Arrays, Interface
-from archir.cli.output import emit, say
+from archir.cli.options import labels_option
+from archir.cli.output import count_noun, emit, say
 from archir.cli.param_types import Integer
+from archir.data.metadata import labels_metadata
 from archir.diagnostics.errors import ArchError, fail
 from archir.ir.graph import Graph
+from archir.ir.typing import infer
 from archir.passes.resize import trim_position_tables
 
 
@@ -40,6 +43,7 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--attention", type=click.Choice(["auto", "decomposed", "standard", "fused"]),
             help="How to write attention; fused is onnxruntime's own operator [auto].",
         ),
+        labels_option,
         click.option("--license", metavar="TEXT", help="Licence to store in the metadata."),
         click.option("--on", "devices", multiple=True, type=click.Choice(list(PROVIDERS)), help="Verify on [all]."),
         click.option("--no-verify", is_flag=True, help="Do not compare with PyTorch; the ONNX checker always runs."),
@@ -111,13 +115,14 @@ def write_model(
     """
     torch, export_options = backends.get("torch"), _export_options(onnx_options)
     license_text = {"license": onnx_options["license"]} if onnx_options["license"] else {}
+    labels = _labels_metadata(graph, onnx_options["labels"])
     return backends.get("onnx").write(
         graph,
         output,
         torch.arrays(module),
         reference=None if onnx_options["no_verify"] else torch.runner(module),
         real=real,
-        metadata={**metadata, **license_text},
+        metadata={**metadata, **labels, **license_text},
         deployed=deployed,
         certified=True,
         providers=tuple(PROVIDERS[name] for name in onnx_options["devices"]) or None,
@@ -126,18 +131,35 @@ def write_model(
     )
 
 
-def parse_normalization(text: str) -> dict[str, Any]:
-    """Return the normalisation `imagenet` or `MEAN/STD`, such as `0.5,0.5,0.5/0.2,0.2,0.2`, as a keyword of
-    `archir.export`. Raises BadParameter."""
+def _labels_metadata(graph: Graph, labels: Sequence[str]) -> dict[str, str]:
+    """Return the metadata with the names of the classes of `--labels`. Raises BadParameter if the first output has
+    another size."""
+    if labels:
+        name, kind = next((name, infer(graph)[number]) for name, number in graph.outputs.items())
+        if kind.shape != (len(labels),):
+            text = f"there are {count_noun(len(labels), 'name')}, but the output `{name}` is {kind}"
+            raise click.BadParameter(text, param_hint="--labels")
+    return labels_metadata(labels)
+
+
+Normalization = tuple[tuple[float, ...], tuple[float, ...]]
+"""Mean and standard deviation of pixels scaled to 0..1: one number for each channel, or one for all."""
+NORMALIZATION = "imagenet, or numbers for pixels scaled to 0..1, such as 0.5,0.5,0.5/0.2,0.2,0.2 or 0.5/0.2"
+"""Help of options that `parse_normalization` parses."""
+
+
+def parse_normalization(_: click.Context, __: click.Parameter, text: str | None) -> Normalization | None:
+    """Option callback: parse the normalisation `imagenet` or `MEAN/STD`, such as `0.5,0.5,0.5/0.2,0.2,0.2`."""
+    if text is None:
+        return None
     if text == "imagenet":
-        return {"pixels": IMAGENET}
+        return IMAGENET
     try:
         mean, std = (tuple(float(number) for number in part.split(",")) for part in text.split("/"))
     except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is neither imagenet nor MEAN/STD, such as 0.5,0.5,0.5/0.2,0.2,0.2", param_hint="--preprocess"
-        ) from None
-    return {"pixels": (mean, std)}
+        problem = f"{text!r} is neither imagenet nor MEAN/STD, such as 0.5,0.5,0.5/0.2,0.2,0.2"
+        raise click.BadParameter(problem) from None
+    return mean, std
 
 
 def with_open_tokens(graph: Graph, onnx_options: Mapping[str, Any]) -> Graph:

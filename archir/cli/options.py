@@ -14,11 +14,11 @@ import click
 
 from archir.backends.suffixes import output_format
 from archir.cli.param_types import Integer, PathParam
-from archir.diagnostics.errors import ArchError, RuleError
+from archir.diagnostics.errors import ArchError, RuleError, describe_error
 from archir.diagnostics.work import MAX_SEED, work_budget
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.parameters import parse_parameter
-from archir.utils.files import Outputs
+from archir.utils.files import Outputs, read_bytes
 
 Command = Callable[..., Any]
 
@@ -168,6 +168,33 @@ def objective_settings(_: click.Context, __: click.Parameter, text: str | None) 
     except tomllib.TOMLDecodeError as error:
         raise click.BadParameter(f"the value is not a TOML table: {error}") from None
     return settings
+
+
+def _labels(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
+    """Option callback: names of classes, separated by commas, or one a line in a file that ends in .txt."""
+    if text is None:
+        return ()
+    if text.endswith(".txt"):
+        try:
+            lines = read_bytes(Path(text), _MAX_LABEL_BYTES).decode().splitlines()
+        except (OSError, ValueError) as error:
+            raise click.BadParameter(f"cannot read {text}: {describe_error(error)}") from None
+    else:
+        lines = text.split(",")
+    labels = tuple(line.strip() for line in lines)
+    if "" in labels or len({*labels}) < len(labels):
+        raise click.BadParameter("every class has a name, and no two have the same")
+    return labels
+
+
+_MAX_LABEL_BYTES = 1 << 24
+"""Maximum size in bytes of a file with names of classes."""
+
+labels_option = click.option(
+    "--labels", metavar="NAME,...", callback=_labels,
+    help="Names of the classes in the order of the model's outputs, separated by commas, or a .txt file with one a "
+    "line; written to the metadata.",
+)  # fmt: skip
 
 
 def proxy_options(command: Command) -> Command:

@@ -6,7 +6,7 @@ The description of the data (`images`) is a part of a run's records; see `archir
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, get_args
 
@@ -24,6 +24,27 @@ def training_data_metadata(images: Mapping[str, Any]) -> dict[str, str]:
     classes, resizing = images.get("classes"), images.get("resizing")
     metadata = {LABELS: json.dumps(classes)} if classes else {}
     return metadata if resizing in (None, asdict(Resizing())) else metadata | {RESIZING: json.dumps(resizing)}
+
+
+def labels_metadata(labels: Sequence[str]) -> dict[str, str]:
+    """Return the metadata of a model with the names of its classes; empty without names."""
+    return {LABELS: json.dumps([*labels], ensure_ascii=False)} if labels else {}
+
+
+def labels_in(metadata: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of the classes in the metadata of a model; () if there are none, or no valid ones."""
+    try:
+        labels = json.loads(metadata.get(LABELS, "[]"))
+    except (ValueError, RecursionError):
+        return ()
+    is_valid = isinstance(labels, list) and all(isinstance(label, str) and label for label in labels)
+    return tuple(labels) if is_valid else ()
+
+
+def training_data_entries(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return the valid entries of a model's metadata that say what data the network was trained on."""
+    entries = {RESIZING: metadata[RESIZING]} if resizing_in(metadata) != asdict(Resizing()) else {}
+    return labels_metadata(labels_in(metadata)) | entries
 
 
 def resizing_of(description: Any) -> Resizing:

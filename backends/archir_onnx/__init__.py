@@ -17,7 +17,8 @@ from archir.backends.calls import Calls
 from archir.backends.certificates import PROVIDERS, Verification, certificate_path
 from archir.backends.input_ranges import ranged_inputs
 from archir.backends.samples import Interface, Samples
-from archir.diagnostics.errors import Diagnostic
+from archir.data.metadata import LABELS, labels_in
+from archir.diagnostics.errors import Diagnostic, fail
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
 from archir.passes.deploy import deploy
@@ -92,6 +93,8 @@ class OnnxBackend:
         from archir_onnx.verification.certificate import certify
         from archir_onnx.verification.verify import TOLERANCES, Report, check, verify
 
+        if LABELS in (metadata or {}) and not labels_in(metadata or {}):
+            raise fail("A0911", f"the metadata `{LABELS}` must be a JSON list of the names of the classes")
         export_options = make_options(**options)
         inputs = ranged_inputs(graph)
         sizes = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,10 @@ import onnxruntime
 import pytest
 from click.testing import CliRunner
 
+import archir
 from archir.cli import main
+from archir.data.metadata import labels_in
+from archir_torch import BACKEND as TORCH
 
 NET = """net tiny {
     input image: f32[3, 16, 16]
@@ -78,6 +82,12 @@ def test_preprocess_normalizes_images_by_given_numbers(net: Path, tmp_path: Path
         ("net.onnx", ["--preprocess", "0.5"], "neither imagenet nor MEAN/STD"),
         ("net.onnx", ["--preprocess", "a,b/c"], "neither imagenet nor MEAN/STD"),
         ("net.onnx", ["--preprocess", "0.5/0"], "A0911"),
+        ("net.onnx", ["--preprocess", "124,116,104/58,57,57"], "0.486,0.455,0.408/0.227,0.224,0.224"),
+        ("net.onnx", ["--labels", "car,horse,ship"], "there are 3 names, but the output `y` is f32[4]"),
+        ("net.onnx", ["--labels", "car,,ship,horse"], "every class has a name"),
+        ("net.onnx", ["--labels", "car,ship,car,horse"], "no two have the same"),
+        ("net.onnx", ["--labels", "none.txt"], "cannot read none.txt"),
+        ("net.py", ["--labels", "a,b,c,d"], "--labels is only for ONNX models, not for --to torch"),
         ("net.onnx", ["--for", "cuda", "--opset", "23"], "cuda lacks kernels of opset 23"),
     ],
 )
@@ -86,3 +96,25 @@ def test_rejects_unsuitable_options(net: Path, output: str, options: list[str], 
     assert result.exit_code != 0
     assert text in result.output
     assert not (net.parent / output).exists()
+
+
+def test_random_weights_are_reported(net: Path, tmp_path: Path) -> None:
+    command = ["compile", str(net), "-o", str(tmp_path / "net.onnx"), "--force"]
+    said = CliRunner().invoke(main, [*command, "--init-seed", "3"]).stdout
+    assert "random weights, seed 3: --weights FILE sets trained ones" in said
+    weights = net.with_suffix(".safetensors")
+    graph = archir.load(net).graph
+    TORCH.save(archir.compile(graph), weights)
+    assert f"random weights, seed 0: {weights} is used only with --weights {weights}" in " ".join(
+        CliRunner().invoke(main, command).stdout.split()
+    )
+    assert "random weights" not in CliRunner().invoke(main, [*command, "--weights", str(weights)]).stdout
+
+
+def test_labels_are_stored_and_checked(net: Path, tmp_path: Path) -> None:
+    model = compiled(net, "--labels", "car, horse,ship,Zürich")
+    (stored,) = (entry.value for entry in model.metadata_props if entry.key == "labels")
+    assert json.loads(stored) == ["car", "horse", "ship", "Zürich"]
+    (tmp_path / "names.txt").write_text("a, b\nc\nd\ne\n")
+    model = compiled(net, "--labels", str(tmp_path / "names.txt"))
+    assert labels_in({entry.key: entry.value for entry in model.metadata_props}) == ("a, b", "c", "d", "e")

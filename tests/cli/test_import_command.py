@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from click.testing import CliRunner
+from safetensors import safe_open
 from safetensors.numpy import load_file
 from torch import nn
 
@@ -204,9 +206,35 @@ def test_onnx_file_is_imported_as_equal_program(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "compared with onnxruntime" in result.output
     assert archir.canonical_hash(archir.load(output).graph) == archir.canonical_hash(graph)
+    assert load_metadata(output.with_suffix(".safetensors")) is None
     neither = CliRunner().invoke(main, ["import", "-o", str(output)])
     assert neither.exit_code == 2
     assert "MODEL.onnx" in neither.output
+
+
+def load_metadata(path: Path) -> dict[str, str] | None:
+    with safe_open(path, "numpy") as file:
+        metadata: dict[str, str] | None = file.metadata()
+    return metadata
+
+
+@pytest.mark.parametrize(("stored", "kept"), [('["a", "b"]', ["a", "b"]), ("{0: 'a'}", None), ("[1, 2]", None)])
+def test_class_names_of_onnx_file_stay_with_the_weights(stored: str, kept: list[str] | None, tmp_path: Path) -> None:
+    text = "net n {\n    input image: f32[3, 8, 8]\n    output y = image |> global_avg_pool |> linear(2)\n}\n"
+    graph, path = archir.loads(text).graph, tmp_path / "model.onnx"
+    resizing = {"resizing": '{"center_crop": 0.875, "interpolation": "bicubic"}'}
+    archir.export(graph, path, archir.compile(graph), metadata=resizing)
+    model = onnx.load(path)
+    model.metadata_props.add(key="labels", value=stored)
+    onnx.save(model, path)
+    net = str(tmp_path / "net.arch")
+    run("import", str(path), "-o", net)
+    run("compile", net, "--weights", str(tmp_path / "net.safetensors"), "-o", str(tmp_path / "again.onnx"))
+    metadata = archir.backends.get("onnx").describe(tmp_path / "again.onnx")["metadata"]
+    assert (json.loads(metadata["labels"]) if "labels" in metadata else None) == kept
+    assert metadata["resizing"] == resizing["resizing"]
+    run("compile", net, "--weights", str(tmp_path / "net.safetensors"), "-o", str(path), "--labels", "c,d", "--force")
+    assert archir.backends.get("onnx").describe(path)["metadata"]["labels"] == '["c", "d"]'
 
 
 MISTAKES = {

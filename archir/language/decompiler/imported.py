@@ -61,6 +61,8 @@ class Imported:
     """Source tensors, by name, with elements outside of all weights; None for one that no file can store."""
     problems: Sequence[Diagnostic] = ()
     """Diagnostics for the parts that could not be imported; empty unless a partial import was requested."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Entries of the source file's metadata on the training data (`archir.data.metadata`)."""
 
 
 def apply_moves(tensor: Array, moves: Sequence[Move]) -> Array:

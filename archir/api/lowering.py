@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from archir import backends
 from archir.api.loading import as_graph
 from archir.backends.suffixes import ONNX_FORMATS, output_format
-from archir.diagnostics.errors import RuleError, fail
+from archir.diagnostics.errors import ArchError, RuleError, fail
 from archir.ir.graph import Graph
 from archir.passes.block import block as part
 from archir.passes.resize import trim_position_tables
@@ -164,6 +165,8 @@ def quantize(
     output: str | Path,
     *,
     data: Any = "digits",
+    pixels: tuple[Sequence[float], Sequence[float]] | None = None,
+    labels: Sequence[str] = (),
     objective: Mapping[str, Any] | None = None,
     calibration: int = 256,
     seed: int = 0,
@@ -181,6 +184,10 @@ def quantize(
         path: The model.
         output: The file to write.
         data: The data source on which the network was trained (docs/data.md).
+        pixels: Means and standard deviations of pixels scaled to 0..1, one per channel or one for all, by which images
+            are normalised for the model, as for `export`; by default those of the training images.
+        labels: Names of the classes in the order of the model's outputs, by default those in its metadata. Classes of
+            the data are matched by name; without labels, by number.
         objective: Measures quality on the held-out samples, as in training; by default classification if the samples
             have labels, and otherwise nothing is measured.
         calibration: Number of training samples that determine the ranges of activations.
@@ -194,12 +201,13 @@ def quantize(
             and `"auto"` selects dynamic quantisation for transformers.
 
     Returns:
-        The report: measures `before` and `after`, `bytes_before` and `bytes_after`, `layers`, and `in_float`, the names
-        of the layers that stayed in float.
+        The report: measures `before` and `after`, `bytes_before` and `bytes_after`, `layers`, `in_float`, the names of
+        the layers that stayed in float, `scales`, the normalisation of the samples, and `classes`.
 
     Raises:
-        ArchError: A0809 (the output cannot be written), A0916 (the file is not a model), A11xx (the data is invalid),
-            A19xx, A28xx (the model cannot be quantised, or not within `max_loss`).
+        ArchError: A0809 (the output cannot be written), A0911 and A0933 (`pixels` is invalid or does not fit the
+            model), A0916 (the file is not a model), A1117 (`labels` or the classes of the data do not fit the model),
+            A11xx (the data is invalid), A19xx, A28xx (the model cannot be quantised, or not within `max_loss`).
 
     Examples:
         >>> _ = archir.export(network, "net.onnx", archir.compile(network))
@@ -212,5 +220,19 @@ def quantize(
     require_writable(Path(output))
     onnx = backends.get("onnx")
     interface = onnx.interface(Path(path))
-    samples = backends.get("torch").samples(data, interface, objective=objective, training=calibration, seed=seed)
-    return onnx.quantize(Path(path), Path(output), samples, mode=mode, keep=keep, max_loss=max_loss, seconds=seconds)
+    if pixels is not None:
+        if problems := onnx.problems(pixels=pixels):
+            raise ArchError(*problems)
+        if interface.raw:
+            raise fail("A0933", f"the model normalises `{min(interface.raw)}` itself: leave out the normalisation")
+    if labels:
+        for name, kind in [*interface.outputs.items()][:1]:
+            if kind.shape != (len(labels),):
+                raise fail("A1117", f"there are {len(labels)} names of classes, but the output `{name}` is {kind}")
+        interface = replace(interface, labels=tuple(labels))
+    samples = backends.get("torch").samples(
+        data, interface, objective=objective, training=calibration, seed=seed, pixels=pixels
+    )
+    return onnx.quantize(
+        Path(path), Path(output), samples, mode=mode, keep=keep, max_loss=max_loss, seconds=seconds, labels=labels
+    )

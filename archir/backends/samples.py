@@ -46,14 +46,15 @@ class Samples:
     """Samples as network inputs, with an evaluator for held-out data.
 
     `training` are some of the training samples, `held_out` some of the held-out ones. `scales` describes the
-    normalisation of each input: `mean`, `std`, and `of` (`pixels` or `numbers`). `evaluator` is None if nothing
-    can be measured.
+    normalisation of each input: `mean`, `std`, and `of` (`pixels` or `numbers`). `classes` are the names of the classes
+    by their numbers, if the samples have one label each. `evaluator` is None if nothing can be measured.
     """
 
     training: Arrays
     held_out: Arrays = field(default_factory=dict)
     scales: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     evaluator: Evaluator | None = None
+    classes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(next(iter(self.training.values())))
@@ -64,12 +65,16 @@ class Interface:
     """Input and output types of a model without the batch axis, by name.
 
     `resizing` describes how images are resized to its inputs (see `archir.data.metadata`); empty for the default.
+    `labels` names the classes in the order of the first output, if the model names them. `raw` names the inputs that
+    the model normalises itself.
     """
 
     name: str
     inputs: Mapping[str, TensorType]
     outputs: Mapping[str, TensorType]
     resizing: Mapping[str, Any] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+    raw: frozenset[str] = frozenset()
 
     @property
     def graph(self) -> Graph:

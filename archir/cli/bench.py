@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from archir.api import measurement
-from archir.backends.speed.measurements import Speed, Speeds, count_threads
+from archir.backends.speed.measurements import NOISE_THRESHOLD, Speed, Speeds, count_threads
 from archir.backends.speed.picture import picture
 from archir.backends.speed.subjects import NO_GPU, TARGETS
 from archir.cli.net_arguments import select_network
@@ -23,8 +23,6 @@ from archir.utils.files import require_writable, write_atomic
 
 _MILLI, _MICRO = 1e6, 1e3
 """Nanoseconds per millisecond (_MILLI) and per microsecond (_MICRO)."""
-_NOISE_THRESHOLD = 0.2
-"""Interquartile range, relative to the median, above which a measurement is reported as noisy."""
 
 
 def show(speeds: Speeds, as_json: bool, file: Path | None) -> None:
@@ -40,8 +38,7 @@ def show(speeds: Speeds, as_json: bool, file: Path | None) -> None:
 
 
 def _print(speeds: Speeds) -> None:
-    unit = _MILLI if max(speed.latency.percentile(50) for speed in speeds.measurements) >= _MILLI else _MICRO
-    shown = "us" if unit == _MICRO else "ms"
+    shown, unit = unit_of(max(speed.latency.percentile(50) for speed in speeds.measurements))
     batches = len({speed.subject.batch for speed in speeds.measurements}) > 1
     counts = len({speed.subject.threads for speed in speeds.measurements}) > 1
     columns = ["on", *["batch"] * batches, *["threads"] * counts]
@@ -60,25 +57,31 @@ def _print(speeds: Speeds) -> None:
     for skipped in speeds.left_out:
         if skipped.reason != NO_GPU:
             say(f"left out: {skipped.subject}: {skipped.reason}", err=True)
-    noisy = sum(speed.latency.spread > _NOISE_THRESHOLD * speed.latency.percentile(50) for speed in speeds.measurements)
+    say_noise(sum(speed.latency.is_noisy for speed in speeds.measurements), len(speeds.measurements))
+
+
+def say_noise(noisy: int, count: int) -> None:
+    """Print how many of the measurements are noisy, if there are any."""
     if noisy:
-        say(
-            f"{noisy} of {len(speeds.measurements)} measurements vary by more than {_NOISE_THRESHOLD:.0%}: "
-            "is the machine busy?",
-            err=True,
-        )
+        text = f"{noisy} of {count} measurements vary by more than {NOISE_THRESHOLD:.0%}: is the machine busy?"
+        say(text, err=True)
+
+
+def unit_of(nanoseconds: float) -> tuple[str, float]:
+    """Return the unit in which times up to the given one are printed, ms or us, and its nanoseconds."""
+    return ("ms", _MILLI) if nanoseconds >= _MILLI else ("us", _MICRO)
 
 
 def _row(speed: Speed, with_batch: bool, with_threads: bool, unit: float) -> list[str]:
     latency, subject = speed.latency, speed.subject
-    times = [_with_margin(latency.percentile(percent), latency.margin(percent), unit) for percent in (50, 95)]
+    times = [with_margin(latency.percentile(percent), latency.margin(percent), unit) for percent in (50, 95)]
     memory = "-" if speed.memory is None else f"{speed.memory / 1e6:,.0f}"
     settings = [str(subject.batch)] * with_batch + [str(subject.threads)] * with_threads
     times.append(_number(latency.percentile(99) / unit))
     return [subject.on, *settings, *times, _number(speed.throughput), memory]
 
 
-def _with_margin(time: float, margin: float | None, unit: float) -> str:
+def with_margin(time: float, margin: float | None, unit: float) -> str:
     """Format a time with half the width of its 95% interval."""
     return _number(time / unit) + ("" if margin is None else f" ± {_number(margin / unit, 2)}")
 

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
 from archir.api import lowering
-from archir.backends.speed.picture import format_milliseconds
-from archir.cli.options import SEED, SOURCES, force_option, json_option, objective_settings
+from archir.cli.bench import say_noise, unit_of, with_margin
+from archir.cli.onnx_files import NORMALIZATION, Normalization, parse_normalization
+from archir.cli.options import SEED, SOURCES, force_option, json_option, labels_option, objective_settings
 from archir.cli.output import emit, say, table
 from archir.cli.param_types import Integer, Number, OutputFile, PathParam
+from archir.diagnostics.errors import ArchError
+from archir.runs.verdicts import chance_verdict
 from archir.search.fronts import format_metric as figure
+from archir.search.fronts import is_fraction
 
 _MAX_SHOWN = 10
-"""Maximum number of int8 layers that are printed, largest error first."""
+"""Maximum number of int8 layers that are printed, largest error first, and of classes."""
+_DEFAULT_DATA = "digits"
+_DATA_HINT = "--data was left out, so the bundled digits were used: name the data that the model was trained on"
 
 
 @click.command("quantize")
 @click.argument("model", type=PathParam(dir_okay=False, path_type=Path))
 @force_option
 @click.option("-o", "--output", type=OutputFile(), required=True, help="ONNX file to write.")
+@click.option("--data", metavar="SOURCE", help=f"Data set MODEL was trained on: {SOURCES} [the bundled digits].")
 @click.option(
-    "--data", metavar="SOURCE", default="digits", show_default=True, help=f"Data set MODEL was trained on: {SOURCES}."
-)
+    "--pixels", metavar="MEAN/STD", callback=parse_normalization,
+    help=f"How images are normalised for MODEL: {NORMALIZATION}; 0/1 only scales [by those of the training images].",
+)  # fmt: skip
+@labels_option
 @click.option(
     "--objective", metavar="OBJECTIVE", callback=objective_settings,
     help="Objective to measure, as in training: a kind, or a TOML table [classification, if the data has labels].",
@@ -55,14 +64,15 @@ _MAX_SHOWN = 10
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the sampling of calibration data.")
 @json_option
 def quantize_command(
-    model: Path, output: Path, data: str, objective: dict[str, Any] | None,
-    mode: Literal["auto", "static", "dynamic", "int4"], keep: tuple[str, ...],
+    model: Path, output: Path, data: str | None, pixels: Normalization | None, labels: tuple[str, ...],
+    objective: dict[str, Any] | None, mode: Literal["auto", "static", "dynamic", "int4"], keep: tuple[str, ...],
     max_loss: float, calibration: int, seconds: float, seed: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Quantize MODEL, a float32 ONNX file, to int8 or int4.
 
     \b
     archir quantize net.onnx --data cifar/ -o net.int8.onnx
+    archir quantize net.onnx --data photos/ --pixels 0.5/0.25 --labels car,horse,ship -o net.int8.onnx
     archir quantize net.onnx --max-loss 0.5 --keep "*.stem.*" -o net.int8.onnx
 
     Weights have one scale per channel. Activation ranges are calibrated on training samples (static), or computed while
@@ -72,22 +82,23 @@ def quantize_command(
     otherwise in percent), the most sensitive layers stay in float. One half of the held-out samples determines which
     layers these are; the loss is reported on the other half.
 
+    Images are normalised as --pixels says, unless the model normalises them itself; the numbers must be those that the
+    model was trained with. Folders of images are matched with the model's classes by name if the model or --labels
+    names the classes, and otherwise are numbered in alphabetical order.
+
     Both models are measured in turns on this machine. If the new one is not faster, a warning says why.
 
     The certificate for `archir verify` and the report OUTPUT.int8.json are written next to the model.
     """
-    done = lowering.quantize(
-        model,
-        output,
-        data=data,
-        objective=objective,
-        calibration=calibration,
-        seed=seed,
-        mode=mode,
-        keep=keep,
-        max_loss=max_loss,
-        seconds=seconds,
-    )
+    try:
+        done = lowering.quantize(
+            model, output, data=data or _DEFAULT_DATA, pixels=pixels, labels=labels, objective=objective,
+            calibration=calibration, seed=seed, mode=mode, keep=keep, max_loss=max_loss, seconds=seconds,
+        )  # fmt: skip
+    except ArchError as error:
+        if data is not None or not any(diagnostic.code.startswith("A11") for diagnostic in error.diagnostics):
+            raise
+        raise ArchError(*(replace(diagnostic, hint=_DATA_HINT) for diagnostic in error.diagnostics)) from None
     if as_json:
         emit({**asdict(done), "ratio": done.ratio})
         return
@@ -103,6 +114,7 @@ def quantize_command(
         f"wrote {output}: {kind}, {len(done.layers) - len(done.in_float)} of {len(done.layers)} layers; "
         f"{done.bytes_before:,} -> {done.bytes_after:,} bytes ({done.ratio:.3f}x)"
     )
+    _say_data(done, data, pixels)
     if done.before:
         selection_note = (
             f"; {done.chosen:,} other samples selected the layers that stay in float" if done.chosen else ""
@@ -112,16 +124,57 @@ def quantize_command(
             for name, value in done.before.items()
         )
         say(f"held-out {measures}, on {done.held_out:,} samples{selection_note}")
+        if is_fraction(str(done.criterion)) and 100 / done.held_out > max_loss:
+            share = f"one of {done.held_out:,} samples is {100 / done.held_out:.2g} points"
+            say(f"{share}, more than --max-loss {max_loss:g}: use more held-out samples to measure such a loss")
+    if done.criterion == "accuracy" and done.classes:
+        verdict = chance_verdict("", "the float model", done.before["accuracy"], done.held_out, len(done.classes))
+        if verdict is not None:
+            say(f"warning: {verdict.claim}: {verdict.evidence}. {_chance_reasons(done, data)}", err=True)
     if done.speed is not None:
         _say_speed(done.speed, done.weight_type)
+
+
+def _say_data(done: Any, data: str | None, pixels: Normalization | None) -> None:
+    """Print which data were used, how they were normalised, and how their classes were numbered."""
+    source = f"data: {data}" if data is not None else "data: the bundled digits, since --data was left out"
+    notes = []
+    for name, scale in done.scales.items():
+        subject = "pixels" if len(done.scales) == 1 and scale is not None and scale["of"] == "pixels" else f"`{name}`"
+        if scale is None:
+            notes.append(f"`{name}` is normalised inside the model")
+        elif scale["of"] == "numbers":
+            notes.append(f"{subject} normalised with mean and deviation of the training samples")
+        else:
+            mean, std = (", ".join(f"{number:.3g}" for number in scale[key]) for key in ("mean", "std"))
+            origin = "--pixels" if pixels is not None else "those of the training images; --pixels sets the model's own"
+            notes.append(f"{subject} normalised with mean {mean} and deviation {std} ({origin})")
+    say("; ".join([source, *notes]))
+    if done.classes and done.classes != tuple(map(str, range(len(done.classes)))):
+        shown = [f"{number} {name}" for number, name in enumerate(done.classes[:_MAX_SHOWN])]
+        hidden = len(done.classes) - len(shown)
+        say(f"classes: {', '.join(shown)}{f' and {hidden} more' if hidden else ''}")
+
+
+def _chance_reasons(done: Any, data: str | None) -> str:
+    """Return what may be wrong if a model is no better than guessing."""
+    if data is None:
+        return "--data names the data that the model was trained on"
+    reasons = ["--pixels: it may have been trained with another normalisation"] * any(done.scales.values())
+    return "; ".join([*reasons, "--labels: its classes may be in another order"])
 
 
 def _say_speed(speed: Any, weight_type: str) -> None:
     """Print how fast the quantised model is, and if it is not faster, why."""
     threads = f"{speed.threads} thread{'s' * (speed.threads > 1)}"
-    times = f"{format_milliseconds(speed.before)} -> {format_milliseconds(speed.after)}"
+    unit, nanoseconds = unit_of(max(speed.before, speed.after))
+    before, after = (
+        with_margin(time, margin, nanoseconds)
+        for time, margin in ((speed.before, speed.before_margin), (speed.after, speed.after_margin))
+    )
     settings = f"batch {speed.batch}, {threads}, measured in turns on this machine"
-    say(f"median time of a run {times} ms ({speed.ratio:.2f}x), {settings}")
+    say(f"median time of a run {before} -> {after} {unit} ({speed.ratio:.2f}x), {settings}")
+    say_noise(speed.noisy, 2)
     if speed.reasons:
         say(
             f"warning: {weight_type} is not faster here: {'; '.join(speed.reasons)}; to save time, deploy the float "

@@ -167,6 +167,7 @@ class OnnxBackend:
         keep: Sequence[str] = (),
         max_loss: float = 1.0,
         seconds: float = 2.0,
+        labels: Sequence[str] = (),
     ) -> Quantised:
         """Write an int8 version of a float32 model, with certificate and report.
 
@@ -174,7 +175,7 @@ class OnnxBackend:
         """
         from archir_onnx.quantization import quantize
 
-        return quantize(path, output, samples, mode=mode, keep=keep, max_loss=max_loss, seconds=seconds)
+        return quantize(path, output, samples, mode=mode, keep=keep, max_loss=max_loss, seconds=seconds, labels=labels)
 
     def describe(self, path: Path) -> dict[str, Any]:
         """Return a description of a model file: producer, opset, number of nodes, inputs, outputs, metadata.

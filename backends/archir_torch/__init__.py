@@ -312,17 +312,19 @@ class TorchBackend:
 
     def samples(
         self, source: Any, interface: Interface, *, objective: Mapping[str, Any] | None = None, training: int = 256,
-        seed: int = 0, judged: bool = True,
+        seed: int = 0, judged: bool = True, pixels: tuple[Sequence[float], Sequence[float]] | None = None,
     ) -> Samples:  # fmt: skip
         """Return samples of a data source as arrays: some training samples, a few held-out ones, and an evaluator.
 
         `training` is the number of training samples, which are selected by the seed. The evaluator measures an
         objective, by default classification of labels, on all held-out samples; it is omitted if `judged` is False.
-        `source` and `seed` are as for `archir_torch.data.load`. Raises ArchError (A1108, A1116, A11xx, A19xx).
+        `source`, `seed` and `pixels` are as for `archir_torch.data.load`. Raises ArchError (A0933, A11xx, A19xx).
         """
         from archir_torch.measuring.evaluator import samples
 
-        return samples(source, interface, objective=objective, training=training, seed=seed, judged=judged)
+        return samples(
+            source, interface, objective=objective, training=training, seed=seed, judged=judged, pixels=pixels
+        )
 
     def complete(self) -> None:
         """Import all modules that register names, such as strategies, so that listings of names are complete."""

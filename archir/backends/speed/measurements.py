@@ -18,6 +18,8 @@ PERCENTILES = (50, 95, 99)
 """Latency percentiles that are reported."""
 TOLERANCE = 0.05
 """Part of the shortest median by which a median may be longer with fewer threads, which are then recommended."""
+NOISE_THRESHOLD = 0.2
+"""Interquartile range, relative to the median, above which a latency is reported as noisy."""
 MIN_OUTSIDE = 1
 """Minimum number of runs of a round that a percentile leaves out, for an interval of this percentile."""
 
@@ -87,6 +89,11 @@ class Latency:
     def spread(self) -> float:
         """Interquartile range in nanoseconds."""
         return self.percentile(75) - self.percentile(25)
+
+    @property
+    def is_noisy(self) -> bool:
+        """True if the durations vary so much that the machine may be busy."""
+        return self.spread > NOISE_THRESHOLD * self.percentile(50)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import onnx
 from numpy.typing import NDArray
 
 from archir.backends.samples import Arrays, Interface, Samples
-from archir.data.metadata import resizing_in
+from archir.data.metadata import labels_in, resizing_in
 from archir.diagnostics.errors import fail
 from archir.ir.types import TensorType
 from archir_onnx.lowering.export_options import ExportOptions, make_options
@@ -29,12 +29,11 @@ _DTYPES = {element: dtype for dtype, element in ELEMENT_TYPES.items() if dtype i
 class ModelInterface:
     """Inputs and outputs of a model file.
 
-    `interface` has the types that the network takes; `raw` names the inputs that the model normalises itself. `batch`
-    is the fixed batch size, or None if the batch axis is dynamic.
+    `interface` has the types that the network takes. `batch` is the fixed batch size, or None if the batch axis is
+    dynamic.
     """
 
     interface: Interface
-    raw: frozenset[str]
     batch: int | None
 
     @classmethod
@@ -65,8 +64,16 @@ class ModelInterface:
         if not inputs or len(batches) != 1:
             raise fail("A2801", "the model has no inputs" if not inputs else "the inputs have different batch sizes")
         outputs, resizing = dict(_output_types(model)), resizing_in(metadata)
-        interface = Interface(model.graph.name or "model", inputs, outputs, resizing)
-        return cls(interface, frozenset(raw), batches.pop() or None)
+        labels = labels_in(metadata)
+        if next(iter(outputs.values()), TensorType(())).shape != (len(labels),):
+            labels = ()
+        interface = Interface(model.graph.name or "model", inputs, outputs, resizing, labels, frozenset(raw))
+        return cls(interface, batches.pop() or None)
+
+    @property
+    def raw(self) -> frozenset[str]:
+        """Names of the inputs that the model normalises itself."""
+        return self.interface.raw
 
     def raw_input_options(self, samples: Samples) -> ExportOptions:
         """Return export options that hold the normalisation of raw inputs.

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import onnx
 
 from archir.backends.samples import Arrays, Evaluator, Samples
+from archir.data.metadata import labels_metadata
 from archir.diagnostics.errors import ArchError, fail
 from archir.search.fronts import is_fraction
 from archir.utils.files import staged_output
@@ -88,6 +89,10 @@ class Quantised:
     chosen: int
     rounds: int
     layers: tuple[Row, ...]
+    scales: Mapping[str, Mapping[str, Any] | None]
+    """Normalisation of the samples by input: `mean`, `std` and `of`; None for inputs that the model normalises."""
+    classes: tuple[str, ...]
+    """Names of the classes of the samples, in the order of the model's outputs; empty if nothing was classified."""
     speed: Speedup | None = None
     """Speed on this machine; None if it was not measured."""
     files: tuple[Path, ...] = ()
@@ -117,13 +122,15 @@ def quantize(
     keep: Sequence[str] = (),
     max_loss: float = 1.0,
     seconds: float = 2.0,
+    labels: Sequence[str] = (),
 ) -> Quantised:
     """Write an int8 or int4 version of a model, its certificate and the report `NAME.onnx.int8.json`.
 
     Layers whose names match a pattern in `keep` stay in float. If the objective's criterion would lose more than
     `max_loss` (points for a fraction, otherwise percent), the most sensitive other layers also stay in float, as many
     as needed. The int8 and the float model are measured for `seconds` each, in turns; with 0, they are not measured.
-    The mode `auto` keeps the fastest of the modes that are within `max_loss`. Raises ArchError: A0914 to A0916 and
+    The mode `auto` keeps the fastest of the modes that are within `max_loss`. `labels` replaces the names of the
+    classes in the metadata. Raises ArchError: A0914 to A0916 and
     A2801 (the model is invalid or cannot be run), A2802 (nothing to quantise), A2803 (the loss is too large), A2804 (a
     pattern in `keep` matches no layer).
     """
@@ -152,7 +159,7 @@ def quantize(
     if not versions:
         raise errors[0]
     report, int8_model = _fastest(path, versions, seconds)
-    return _write_results(report, model, int8_model, output)
+    return _write_results(report, model, int8_model, output, labels)
 
 
 def _fastest(
@@ -210,6 +217,8 @@ def _quantize_in(
         0.0 if reporting is None else _criterion_loss(reporting, before, after),
         len(samples), 0 if reporting is None else len(reporting),
         len(first_half) if first_half is not None and search.in_float else 0, search.rounds, rows,
+        {name: None if name in model_interface.raw else scale for name, scale in samples.scales.items()},
+        samples.classes,
     )  # fmt: skip
     return report, compact(int8_model)
 
@@ -288,10 +297,12 @@ class _FloatLayerSearch:
         return costs
 
 
-def _write_results(result: Quantised, original: onnx.ModelProto, model: onnx.ModelProto, output: Path) -> Quantised:
+def _write_results(
+    result: Quantised, original: onnx.ModelProto, model: onnx.ModelProto, output: Path, labels: Sequence[str]
+) -> Quantised:
     """Write model, certificate and report, and keep these files only if onnxruntime can run the written model."""
     model.producer_name, model.producer_version = original.producer_name, original.producer_version
-    metadata = {entry.key: _compact_json(entry.value) for entry in original.metadata_props}
+    metadata = {entry.key: _compact_json(entry.value) for entry in original.metadata_props} | labels_metadata(labels)
     held_out = {name: [value, result.after[name]] for name, value in result.before.items()}
     int8: dict[str, Any] = {"mode": result.mode, "layers": len(result.layers), "in_float": len(result.in_float)}
     int8 |= {"held_out": held_out} if held_out else {}

@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx
 import onnxruntime
 
-from archir.backends.speed.measurements import Subject
+from archir.backends.speed.measurements import Latency, Subject
 from archir.backends.speed.turns import Task, measure
 from archir.costs.latencies.machine import cores
 from archir.diagnostics.errors import ArchError
@@ -23,7 +23,11 @@ _CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 
 @dataclass(frozen=True)
 class Speedup:
-    """Median times of a run of both models, in nanoseconds, measured in turns on all cores of this machine's CPU."""
+    """Median times of a run of both models, in nanoseconds, measured in turns on all cores of this machine's CPU.
+
+    The margins are half the widths of the 95% intervals of the medians; None if there were too few runs. `noisy` is the
+    number of models whose times vary much.
+    """
 
     before: float
     after: float
@@ -31,6 +35,9 @@ class Speedup:
     threads: int
     reasons: tuple[str, ...] = ()
     """Reasons why the int8 model is not faster; empty if it is."""
+    before_margin: float | None = None
+    after_margin: float | None = None
+    noisy: int = 0
 
     @property
     def ratio(self) -> float:
@@ -53,11 +60,16 @@ def compare_speed(original: Path, versions: Sequence[Path], seconds: float) -> l
         speeds, _, _ = measure(tasks, seconds, lambda steps, count, label: steps)
     except ArchError:
         return None
-    before, *after = (speed.latency.percentile(50) for speed in speeds)
-    return [
-        Speedup(before, time, batch, cores(), () if time < before else reasons_for_slowness(path))
-        for path, time in zip(versions, after, strict=True)
-    ]
+    before, *latencies = (speed.latency for speed in speeds)
+    return [speedup(before, after, batch, path) for path, after in zip(versions, latencies, strict=True)]
+
+
+def speedup(before: Latency, after: Latency, batch: int, version: Path) -> Speedup:
+    """Return the comparison of the latencies of the original and of an int8 version."""
+    medians = before.percentile(50), after.percentile(50)
+    reasons = () if medians[1] < medians[0] else reasons_for_slowness(version)
+    noisy = before.is_noisy + after.is_noisy
+    return Speedup(*medians, batch, cores(), reasons, before.margin(50), after.margin(50), noisy)
 
 
 def reasons_for_slowness(model: Path) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from archir.data import minibatch as sample_rows
 from archir.data.inputs import Input, InputSpec, as_inputs
 from archir.data.readers.source import EncodedImages, Raw
 from archir.data.resizing import Resizing
+from archir.diagnostics.errors import fail
 from archir_torch.data.pixels import Cast, Pixels, channel_statistics, normalise, read_rows
 from archir_torch.data.split import Data, Scale, Split
 
@@ -23,7 +24,7 @@ from archir_torch.data.split import Data, Scale, Split
 def load(
     source: Any, size: InputSpec, *, seed: int = 0, limit: int | None = None, classes: int | None = None,
     weights: float = 0.5, labelled: bool = True, by_class: bool = False, resizing: Resizing | None = None,
-    keep_files: bool = False,
+    keep_files: bool = False, pixels: tuple[Sequence[float], Sequence[float]] | None = None,
 ) -> Data:  # fmt: skip
     """Load a data source for the inputs of a net, or for a single image input of size [C, H, W].
 
@@ -37,7 +38,8 @@ def load(
     a search trains network weights. The seed determines the selected classes and samples. With `by_class`, the first
     half of the classes is the training part, and the other half is held out. Integer targets that look like class
     labels are treated as numbers unless `labelled` is set. `resizing` is how images are resized to the net's input;
-    `keep_files` is set if random parts of training images are needed. Raises ArchError (A11xx).
+    `keep_files` is set if random parts of training images are needed. `pixels` is the mean and standard deviation by
+    which images are normalised, by default those of the training part. Raises ArchError (A0933, A11xx).
     """
     specs = tuple(replace(spec, resizing=resizing or spec.resizing) for spec in as_inputs(size))
     train, held_out, names = selected(
@@ -50,15 +52,15 @@ def load(
             read_rows(part.inputs[spec.name], torch.from_numpy(part.rows), kept)
             for part, kept in ((train, keep_files), (held_out, False))
         ]
-        moments[spec.name] = _moments(raw[0], spec)
+        moments[spec.name] = _moments(raw[0], spec) if pixels is None else _given_moments(pixels, spec, raw[0])
         if spec.type.dtype not in _DTYPES:
             kind: Literal["pixels", "numbers"] = "numbers"
             if spec.is_image and _are_pixels(train.inputs[spec.name]):
                 kind = "pixels"
             mean, std = map(_to_tuple, moments[spec.name])
             scales[spec.name] = Scale(mean, std, kind)
-        for part_inputs, pixels in zip(inputs, raw, strict=True):
-            part_inputs[spec.name] = _prepare(pixels, spec, *moments[spec.name])
+        for part_inputs, samples in zip(inputs, raw, strict=True):
+            part_inputs[spec.name] = _prepare(samples, spec, *moments[spec.name])
     mean, std = map(_to_tuple, moments[specs[0].name])
     return Data(
         _split(inputs[0], train), _split(inputs[1], held_out), names, mean, std, weights, seed, train.min_gap, scales
@@ -90,6 +92,19 @@ def _moments(raw: Pixels, spec: Input, raw_size: tuple[int, ...] | None = None) 
         return torch.empty(0), torch.empty(0)
     shape = spec.type.shape
     return channel_statistics(raw, shape if raw_size is None else (shape[0], *raw_size), spec.resizing)
+
+
+def _given_moments(pixels: tuple[Sequence[float], Sequence[float]], spec: Input, raw: Pixels) -> tuple[Tensor, Tensor]:
+    """Return a given mean and standard deviation of an image input, each [1, C, 1, 1]. Raises ArchError (A0933)."""
+    channels = spec.type.shape[0] if spec.is_image else 0
+    mean, std = (torch.tensor([*numbers], dtype=torch.float32) for numbers in pixels)
+    if len(mean) not in (1, channels) or not channels:
+        text = f"the input `{spec.name}` is {spec.type}, not an image of {len(mean)} channels"
+        raise fail("A0933", f"{text}: it cannot be normalised by the given mean and deviation of pixels")
+    if isinstance(raw, Tensor) and raw.is_floating_point() and not 0 <= float(raw.min()) <= float(raw.max()) <= 1:
+        text = f"the images of `{spec.name}` are numbers from {float(raw.min()):g} to {float(raw.max()):g}"
+        raise fail("A0933", f"{text}, not pixels: a mean and deviation of pixels are for bytes, or numbers from 0 to 1")
+    return mean.expand(channels).reshape(1, -1, 1, 1), std.expand(channels).reshape(1, -1, 1, 1)
 
 
 def _are_pixels(raw: Raw) -> bool:

@@ -13,9 +13,13 @@ from torch import Tensor
 from archir.backends.samples import Call, Interface, Samples
 from archir.data.inputs import Input
 from archir.data.metadata import resizing_of
+from archir.data.sources import source_label
+from archir.diagnostics.errors import fail, join_names
+from archir.ir.types import TensorType
 from archir.recipes.plugins import import_named
 from archir.utils.settings import parse_settings
-from archir_torch.data import Split, load
+from archir_torch.data import Data, Split, load
+from archir_torch.objectives.classification import Classification
 from archir_torch.objectives.task import Task, prepare_graph
 from archir_torch.search.single import Settings, objective_of
 
@@ -72,19 +76,24 @@ class Evaluator:
 
 
 def samples(
-    source: Any, interface: Interface, *, objective: Mapping[str, Any] | None, training: int, seed: int, judged: bool
-) -> Samples:
+    source: Any, interface: Interface, *, objective: Mapping[str, Any] | None, training: int, seed: int, judged: bool,
+    pixels: tuple[Sequence[float], Sequence[float]] | None = None,
+) -> Samples:  # fmt: skip
     """Return training samples and held-out samples of a source as arrays, with an evaluator.
 
     The seed selects `training` training samples; up to `MAX_HELD_OUT` held-out samples are returned. The evaluator is
-    None if `judged` is false, or if there is neither an `objective` nor a class label. Raises ArchError (A1108, A1116,
-    A11xx, A19xx).
+    None if `judged` is false, or if there is neither an `objective` nor a class label. `pixels` is the mean and
+    standard deviation by which images are normalised, by default those of the training samples. Classes are numbered
+    as the interface's labels are. Raises ArchError (A0933, A11xx, A19xx).
     """
     import_named(source, objective or {})
     task_objective = objective_of(parse_settings(Settings, {} if objective is None else {"objective": dict(objective)}))
     resizing = resizing_of(interface.resizing)
     inputs = tuple(Input(name, column, resizing=resizing) for name, column in interface.inputs.items())
-    data = load(source, inputs, seed=seed, labelled=task_objective.compares != "numbers")
+    data = load(source, inputs, seed=seed, labelled=task_objective.compares != "numbers", pixels=pixels)
+    classifies = judged and isinstance(task_objective, Classification)
+    if classifies:
+        data = _numbered_by_model(data, interface, source)
     evaluator = None
     if judged and (objective is not None or data.classes):
         names = tuple(prepare_graph(task_objective, interface.graph, data, seed).outputs)
@@ -96,5 +105,36 @@ def samples(
     training_arrays, held_out_arrays = ({name: column[rows].numpy() for name, column in part.inputs.items()}
                        for part, rows in ((data.train, train_rows), (data.held_out, held_out_rows)))  # fmt: skip
     return Samples(
-        training_arrays, held_out_arrays, {name: asdict(column) for name, column in data.scales.items()}, evaluator
+        training_arrays,
+        held_out_arrays,
+        {name: asdict(column) for name, column in data.scales.items()},
+        evaluator,
+        data.classes if classifies else (),
     )
+
+
+def _numbered_by_model(data: Data, interface: Interface, source: Any) -> Data:
+    """Return data whose classes have the numbers of the model's classes, which are matched by name.
+
+    If the model has no names of classes, or the data have only numbers, the numbers of the data stay. Raises ArchError
+    (A1117) if names do not match, or if the model has no names and another number of classes.
+    """
+    if not data.classes or data.classes == tuple(map(str, range(len(data.classes)))):
+        return data
+    output, kind = next(iter(interface.outputs.items()), ("", TensorType(())))
+    names, labels = f"the classes of {source_label(source)} are {join_names(data.classes, 10)}", interface.labels
+    if not labels:
+        if kind.rank == 1 and kind.shape[0] > len(data.classes):  # fewer outputs are an error of the objective
+            text = f"{names}, and the output `{output}` has {kind.shape[0]}"
+            raise fail("A1117", text, None, "name the model's classes in the order of its outputs with --labels")
+        return data
+    if any(labels.count(name) != 1 for name in data.classes):
+        text = f"{names}, and those of the model are {join_names(labels, 10)}"
+        raise fail("A1117", text, None, "rename the folders, or name the model's classes again with --labels")
+    numbers = torch.tensor([labels.index(name) for name in data.classes])
+
+    def renumbered(split: Split) -> Split:
+        """Return a part with the model's numbers of classes."""
+        return replace(split, targets={name: numbers[column] for name, column in split.targets.items()})
+
+    return replace(data, train=renumbered(data.train), held_out=renumbered(data.held_out), classes=labels)

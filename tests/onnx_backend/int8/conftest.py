@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -33,7 +33,7 @@ def _verify_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         return sandbox._run_request({"path": path, "providers": providers, "sizes": sizes, "run": execute})
 
     for module in ("quantization.quantize", "verification.certificate"):  # a package has the function `quantize`, too
-        monkeypatch.setattr(sys.modules[f"archir_onnx.{module}"], "run_sandboxed", run_here)
+        monkeypatch.setattr(import_module(f"archir_onnx.{module}"), "run_sandboxed", run_here)
 
 
 @pytest.fixture(scope="package")

@@ -27,6 +27,8 @@ from archir.utils.files import read_bytes
 MAX_FILE_BYTES = 1 << 28
 """Maximum size in bytes of one image file."""
 _IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
+_MAX_SEARCHED = 100
+"""Maximum number of subfolders that are searched for images for a hint."""
 _TESTS = ("test", "val", "valid", "validation")
 
 
@@ -122,13 +124,26 @@ def class_names(path: Path) -> tuple[str, ...]:
     """Return the class names of a folder: the names of its subfolders, sorted. Raises ArchError (A1102)."""
     names = tuple(sorted(entry.name for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith(".")))
     if not 2 <= len(names) <= MAX_CLASSES:
-        raise fail("A1102", f"{path} must have a folder for each of two or more classes, it has {len(names)}")
+        text = f"{path} must have a folder for each of two or more classes, it has {len(names)}"
+        raise fail("A1102", text, None, _subfolder_hint(path))
     return names
+
+
+def _subfolder_hint(path: Path) -> str | None:
+    """Return a hint with the only subfolder that has a folder of images for each of several classes, if there is
+    one."""
+    folders = [entry for entry in sorted(path.iterdir()) if entry.is_dir()][:_MAX_SEARCHED]
+    suitable = [
+        folder
+        for folder in folders
+        if sum(bool(_image_files(part)) for part in [*folder.iterdir()][:_MAX_SEARCHED]) > 1
+    ]
+    return f"did you mean {suitable[0]}, which has folders of images?" if len(suitable) == 1 else None
 
 
 def _image_part(path: Path, classes: tuple[str, ...], size: tuple[int, int, int]) -> Part:
     labelled = [(file, label) for label, name in enumerate(classes) for file in _image_files(path / name)]
     if not labelled:
-        raise fail("A1102", f"there are no images in {path}")
+        raise fail("A1102", f"there are no images in {path}", None, _subfolder_hint(path))
     files, labels = zip(*labelled, strict=True)
     return image_part(_encoded(files, size), check_labels(str(path), np.array(labels)))

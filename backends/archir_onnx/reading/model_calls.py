@@ -15,6 +15,7 @@ from onnx import checker, defs, external_data_helper, helper, numpy_helper, shap
 
 from archir.backends.calls import Call, Calls
 from archir.diagnostics.errors import ArchError, Diagnostic, describe_error, fail, join_names
+from archir.diagnostics.hints import suggest
 from archir.ir.types import TensorType
 from archir_onnx.files import external
 from archir_onnx.reading.submodels import infer_types, without_weights
@@ -227,6 +228,7 @@ def _inputs(
     """Return the type of each supported input by name, and diagnostics for inputs that are left out."""
     types: dict[str, TensorType] = {}
     problems: list[Diagnostic] = []
+    _require_used_shapes(graph, tensors, shapes)
     for value_info in graph.input:
         if value_info.name in tensors:
             continue
@@ -252,6 +254,29 @@ def _inputs(
     if not types and not problems:
         raise fail("A0916", "the model has no inputs")
     return types, problems
+
+
+def _require_used_shapes(
+    graph: onnx.GraphProto, tensors: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Raise ArchError (A3202) if a given shape is for no input, or contradicts the sizes of an input in the file."""
+    dims = {
+        value_info.name: [dim.dim_value or None for dim in value_info.type.tensor_type.shape.dim][1:]
+        for value_info in graph.input
+        if value_info.name not in tensors
+    }
+    for name, shape in shapes.items():
+        if name and name not in dims:
+            text = f"the model has no input `{name}`, but {join_names([*dims])}"
+            raise fail("A3202", text, None, suggest(name, dims))
+        # a shape without a name is for all inputs with open sizes
+        for other in [name] if name else [other for other in dims if None in dims[other]] or [*dims]:
+            sizes = dims[other]
+            fits = len(sizes) == len(shape) and all(size in (None, n) for size, n in zip(sizes, shape, strict=True))
+            if not fits:
+                file_sizes, shape_text = ("x".join(str(size or "?") for size in part) for part in (sizes, shape))
+                text = f"the input `{other}` has the sizes {file_sizes} in the file, not {shape_text}"
+                raise fail("A3202", text, None, "only axes of open size (?) can be set")
 
 
 def _labels(names: list[str]) -> dict[str, str]:

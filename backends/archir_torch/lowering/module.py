@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -169,6 +170,7 @@ class Hierarchy(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self._renamed: dict[str, str] = {}
+        self.register_load_state_dict_pre_hook(_from_arrays)  # type: ignore[no-untyped-call]
 
     def parameter_name(self, name: str) -> str:
         """Convert a name in the state dict to the name of the same parameter or buffer in the module."""
@@ -393,6 +395,13 @@ def _child_name(parent: nn.Module, part: str) -> str:
 def _to_scope_names(network: Hierarchy, state: dict[str, Any], prefix: str, _: Any) -> None:
     """State-dict hook: rename entries from submodule names to scope names."""
     _rename(state, {prefix + actual: prefix + wanted for actual, wanted in network._renamed.items()})
+
+
+def _from_arrays(network: Hierarchy, state: dict[str, Any], *_: Any) -> None:
+    """Hook before a state dict is loaded: convert numpy arrays, such as the weights of an import, to tensors."""
+    for name, value in state.items():
+        if isinstance(value, np.ndarray):
+            state[name] = torch.from_numpy(value if value.flags.writeable else value.copy())
 
 
 def _from_scope_names(network: Hierarchy, state: dict[str, Any], prefix: str, *_: Any) -> None:

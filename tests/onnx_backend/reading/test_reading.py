@@ -400,10 +400,10 @@ def test_exported_examples_survive_import(name: str, tmp_path: Path) -> None:
     assert archir.canonical_hash(archir.from_onnx(tmp_path / "m.onnx").graph) == archir.canonical_hash(graph)
 
 
-WHEELS = {
-    "silero_vad.onnx": "If.*control flow",
-    "silero_vad_16k_sequence.onnx": "LSTM",
-    "silero_vad_openvino_16k.onnx": "LSTM",
+WHEELS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
+    "silero_vad.onnx": ("If.*control flow", {"input": (512,), "state": (1, 128)}),
+    "silero_vad_16k_sequence.onnx": ("LSTM", {}),
+    "silero_vad_openvino_16k.onnx": ("LSTM", {}),
 }
 
 
@@ -412,8 +412,9 @@ def test_silero_vad_error_names_unsupported_operators(name: str) -> None:
     spec = find_spec("silero_vad")
     if spec is None or spec.origin is None:
         pytest.skip("not installed: silero-vad")
-    with pytest.raises(ArchError, match=WHEELS[name]):
-        archir.from_onnx(Path(spec.origin).parent / "data" / name, shapes={"input": (512,), "state": (1, 128)})
+    message, shapes = WHEELS[name]
+    with pytest.raises(ArchError, match=message):
+        archir.from_onnx(Path(spec.origin).parent / "data" / name, shapes=shapes)
 
 
 def test_partial_import_of_silero_vad_has_its_encoder() -> None:
@@ -421,7 +422,21 @@ def test_partial_import_of_silero_vad_has_its_encoder() -> None:
     if spec is None or spec.origin is None:
         pytest.skip("not installed: silero-vad")
     path = Path(spec.origin).parent / "data" / "silero_vad_16k_sequence.onnx"
-    found = archir.from_onnx(path, shapes={"input": (512,)}, partial=True)
+    found = archir.from_onnx(path, partial=True)
     assert operations(found).count("conv1d") == 5
     assert archir.cost(found.graph).params == 177_408
     assert [one.message.split(":")[0] for one in found.problems] == ["LSTM `/recurrent/LSTM`", "`stft.padding`"]
+
+
+def test_shapes_that_contradict_the_file_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "small.onnx"
+    graph = archir.loads("net n {\n    input image: f32[3, 8, 8]\n    output y = image |> conv(4)\n}").graph
+    archir.export(graph, path, archir.compile(graph))
+    for shapes, text in [
+        ({"": (3, 16, 16)}, "the input `image` has the sizes 3x8x8 in the file, not 3x16x16"),
+        ({"image": (3, 8)}, "has the sizes 3x8x8 in the file, not 3x8"),
+        ({"imgae": (3, 8, 8)}, r"the model has no input `imgae`, but `image`\n.*did you mean `image`"),
+    ]:
+        with pytest.raises(ArchError, match=f"A3202.*{text}"):
+            archir.from_onnx(path, shapes=shapes)
+    assert archir.from_onnx(path, shapes={"": (3, 8, 8)}).graph.inputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,20 @@ def test_image_folders_are_read_as_classes_and_parts(tmp_path: Path) -> None:
     folder(tmp_path / "two" / "val", 2)
     parts = load(str(tmp_path / "two"), (1, 8, 8))
     assert (len(parts.train), len(parts.held_out), parts.train.images.shape[1:]) == (8, 4, (1, 8, 8))
+
+
+def test_folder_above_the_classes_gets_a_hint(tmp_path: Path) -> None:
+    folder(tmp_path / "photos")
+    wanted = re.escape(f"did you mean {tmp_path / 'photos'}, which has folders of images?")
+    with pytest.raises(ArchError, match=rf"A1102.*it has 1\n.*{wanted}"):
+        load(str(tmp_path), (3, 8, 8))
+    (tmp_path / "work").mkdir()
+    with pytest.raises(ArchError, match=rf"A1102.*there are no images in .*\n.*{wanted}"):
+        load(str(tmp_path), (3, 8, 8))
+    folder(tmp_path / "more")
+    with pytest.raises(ArchError, match="there are no images") as caught:
+        load(str(tmp_path), (3, 8, 8))
+    assert caught.value.diagnostics[0].hint is None
 
 
 def test_rejects_missing_empty_and_damaged_image_folders(tmp_path: Path) -> None:

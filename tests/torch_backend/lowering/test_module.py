@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
-import archir.ops  # noqa: F401  (declares the operations)
+import archir.ops
 from archir.diagnostics.errors import ArchError, Source, Span
 from archir.diagrams.conditions import if_else
 from archir.diagrams.diagram import Choice, outcome_in
@@ -421,3 +421,14 @@ def test_backend_lowers_and_runs_on_arrays() -> None:
     torch.testing.assert_close(torch.from_numpy(run({"image": images().numpy()})["logits"]), expected)
     assert network.training
     assert list(BACKEND.arrays(network)) == list(weights_of(by_hand()))
+
+
+def test_state_dict_may_hold_arrays() -> None:
+    graph = archir.loads("net n {\n    input x: f32[4]\n    output y = x |> linear(3) |> linear(2)\n}").graph
+    source, module = archir.compile(graph, seed=1), archir.compile(graph)
+    arrays = {name: tensor.detach().numpy().copy() for name, tensor in source.state_dict().items()}
+    next(iter(arrays.values())).setflags(write=False)
+    module.load_state_dict(arrays)
+    assert all(torch.equal(tensor, source.state_dict()[name]) for name, tensor in module.state_dict().items())
+    with pytest.raises(RuntimeError, match="Missing key"):
+        module.load_state_dict(dict([*arrays.items()][1:]))

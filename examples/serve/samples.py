@@ -60,13 +60,21 @@ def is_image(inputs: Sequence[Slot]) -> bool:
 def decode(kind: str, body: bytes, inputs: Sequence[Slot]) -> Arrays:
     """Return the sample in a request's body. Raises HTTPException for bodies that are not valid."""
     if kind not in accepted_types(inputs):
+        reason = _float_image_reason(inputs) if kind in _IMAGES else ""
         raise HTTPException(
-            415, f"the content type is {kind or 'missing'}: {', '.join(accepted_types(inputs))} are taken"
+            415, f"the content type is {kind or 'missing'}: {', '.join(accepted_types(inputs))} are taken{reason}"
         )
     if kind == "application/json":
         return _from_json(body, inputs)
     (slot,) = inputs
     return {slot.name: _from_image(kind, body, slot) if kind in _IMAGES else _from_bytes(body, slot)}
+
+
+def _float_image_reason(inputs: Sequence[Slot]) -> str:
+    """Return why a model takes no files of images if it takes one image of normalised numbers; "" otherwise."""
+    if len(inputs) != 1 or inputs[0].dtype.kind != "f" or len(inputs[0].shape) != 3:
+        return ""
+    return f"; the model takes normalised {inputs[0].dtype} numbers: export it with --preprocess to send image files"
 
 
 def _from_json(body: bytes, inputs: Sequence[Slot]) -> Arrays:

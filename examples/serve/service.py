@@ -232,7 +232,7 @@ def main() -> None:
     """Run the command line."""
     defaults = Settings()
     parser = argparse.ArgumentParser(description="Serve an ONNX model over HTTP.")
-    parser.add_argument("model", type=Path, help="ONNX model from `archir export`")
+    parser.add_argument("model", type=Path, help="ONNX model written by archir")
     parser.add_argument("--host", default="127.0.0.1", help="[%(default)s]")
     parser.add_argument("--port", type=int, default=8000, help="[%(default)s]")
     parser.add_argument("--threads", type=int, default=0, help="threads for computing [all]")

@@ -202,6 +202,12 @@ def test_malformed_requests_are_refused(status: int, request_: dict[str, Any], s
     assert answer.json["error"]
 
 
+def test_image_for_a_model_of_floats_names_the_cause(service: Running) -> None:
+    error = service.ask(body=b"\x89PNG", kind="image/png").json["error"]
+    assert "the model takes normalised float32 numbers: export it with --preprocess to send image files" in error
+    assert "--preprocess" not in service.ask(body=b"{}", kind="text/plain").json["error"]
+
+
 def raw(service: Running, data: bytes, end: bool = False) -> bytes:
     """What is answered to bytes on a connection of their own, after which nothing more may come (`end`)."""
     with socket.create_connection(("127.0.0.1", service.port), timeout=20) as connection:

@@ -23,6 +23,7 @@ from click.testing import CliRunner
 
 from archir.cli import main
 from tests.conftest import EXAMPLES, ROOT
+from tests.photos import write_model, write_photos
 from tests.torch_backend import forked
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(EXAMPLES.glob("*/README.md"))]
@@ -59,8 +60,11 @@ def snippets(path: Path, language: str = "") -> list[Snippet]:
 
 
 def unpack(path: Path, folder: Path) -> None:
-    """Write the files of a document into a folder, with the examples beside them."""
+    """Write the files of a document into a folder, with the examples beside them, and files that a reader brings."""
     (folder / "examples").symlink_to(EXAMPLES)
+    if path.name == "model.md":
+        write_model(folder / "vehicles.onnx")
+        write_photos(folder / "photos")
     for snippet in snippets(path):
         if snippet.file is not None:
             (folder / snippet.file).parent.mkdir(exist_ok=True)

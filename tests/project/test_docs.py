@@ -43,6 +43,7 @@ from tests.contrast import LOW_CONTRAST
 from tests.documents import DOCUMENTS, Snippet, commands, execute, run_python, snippets, unpack
 from tests.examples import elaborate_once
 from tests.plugins import forgotten
+from tests.service import running
 from tests.soak import with_soak
 
 SLOW = {
@@ -166,6 +167,22 @@ def test_documented_commands_print_shown_output(
     for command, shown in commands(path):
         if slow or command not in SLOW:
             execute(command if slow else SHORTENED.get(command, command), shown)
+
+
+def test_own_model_becomes_a_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands of a section that do not measure; the soak runs all of the page. The service takes seconds."""
+    page = ROOT / "docs" / "model.md"
+    unpack(page, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for command, shown in commands(page):
+        if "vehicles" in command and command.split()[1] in ("import", "compile", "quantize"):
+            execute(f"{command} --seconds 0" if "quantize" in command else command, shown)
+    (curl,) = (snippet.text for snippet in snippets(page, "sh") if snippet.text.startswith("curl"))
+    arguments = shlex.split(curl)
+    photo = tmp_path / next(word[1:] for word in arguments if word.startswith("@"))
+    with running(tmp_path / "vehicles.int8.onnx", tmp_path) as service:
+        kind = next(word.partition(": ")[2] for word in arguments if word.startswith("content-type"))
+        assert service.ask(body=photo.read_bytes(), kind=kind).json["classes"][0]["label"] == "car"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=named)

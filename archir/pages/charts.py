@@ -86,8 +86,9 @@ def tick_label(value: float, step: float, percent: bool = False) -> str:
     """Format the label of a tick, with as many digits as the tick distance `step` requires."""
     unit, word = (0.01, "%") if percent else (1.0, "")
     if not percent:
-        prefixes = [(1e9, "G"), (1e6, "M"), (1e3, "K")]
-        unit, word = next(((size, letter) for size, letter in prefixes if abs(value) + step >= 10 * size), (1.0, ""))
+        prefixes = [(1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "K")]
+        units = ((size, letter) for least, size, letter in prefixes if abs(value) + step >= least)
+        unit, word = next(units, (1.0, ""))
     value, step = value / unit, step / unit
     digits = max(0, -floor(log10(step) + 1e-9)) + f"{step:e}".startswith("2.5")
     text = f"{value:.{min(digits, 15)}f}"

@@ -208,22 +208,38 @@ class _Reader:
         last = phases[-1]
         if network is not None:
             last = next(phase for phase in phases if phase.name == network["phase"])
-            for measure, value in select_measures(network).items():
-                if measure not in _NOT_MEASURES:
-                    result[f"{measure.replace('_', ' ')}, held out"] = format_metric(measure, value)
+            measured = {last.name: select_measures(network)} | dict(reversed(self._measures().items()))
+            for name, measures in measured.items():
+                for measure, value in measures.items():
+                    if measure not in _NOT_MEASURES:
+                        heading = f"{measure.replace('_', ' ')} of {name}, held out"
+                        result[heading] = format_metric(measure, value)
             result |= {"parameters": network["params"], "multiply-accumulates": network["macs"]}
-            result |= self._bounded_costs(last)
+            result |= self._bounded_costs(last) or {"bounds on costs": "none"}
+            if "onnx" in self.summary:
+                result["file"] = f"{self.run.folder.name}/model.onnx, with the weights of {last.name}"
         for phase in phases:
             rows = self.run.phase(phase.name).rows()
             for measure, value in select_measures(rows[-1] if rows else {}, "validation_").items():
-                heading = f"validation {measure.replace('_', ' ')} of {phase.name} (used for selection)"
+                heading = f"{measure.replace('_', ' ')} in {phase.name}, validation"
                 result[heading] = format_metric(measure, value)
             if (seen := describe_training_data(self.run, self.recipe_file.recipe, phase)) is not None:
-                result[f"what the weights that {phase.name} starts from were trained on"] = seen
+                result[f"data of the weights that {phase.name} starts from"] = seen
         if splits := self._of_phase(last, SPLITS).get("splits"):
-            result["samples, trained on or chosen by"] = splits["train"]["images"]
-            result["samples, held out"] = splits["held_out"]["images"]
-        return result
+            result["samples for training and validation"] = splits["train"]["images"]
+            result["samples held out"] = splits["held_out"]["images"]
+        changes = ", ".join(f"{key} = {value}" for key, value in overrides(self.run).items())
+        seeds = f"1 (seed {self.recipe_file.recipe.seed})"
+        return result | {"settings changed by --set": changes or "none", "seeds": seeds}
+
+    def _measures(self) -> dict[str, dict[str, float]]:
+        """Return the held-out measures of all trained networks, by phase."""
+        measures = {}
+        for phase in self.recipe_file.recipe.phase:
+            rows = self.run.phase(phase.name).rows()
+            if phase.name in self._networks and rows:
+                measures[phase.name] = {n: v for n, v in select_measures(rows[-1]).items() if n not in _NOT_MEASURES}
+        return measures
 
     def _bounded_costs(self, phase: Phase) -> dict[str, Any]:
         """Return the costs with bounds of a phase's architecture, as text with the bound."""
@@ -282,23 +298,27 @@ class _Reader:
         names = [name for name in best.costs if name != trials.score]
 
         def cells(title: str, pairs: Sequence[tuple[TrialRow, float]]) -> list[str]:
-            figures = [median(score for _, score in pairs)]
-            costs = (cost_text(median(row.costs[name] for row, _ in pairs)) for name in names)
-            gain = "" if pairs[0][0] is best else _difference(trials.score, value - figures[0])
-            return [title, format_metric(trials.score, figures[0]), gain, *costs]
+            score = median(score for _, score in pairs)
+            costs = (_range_text([row.costs[name] for row, _ in pairs]) for name in names)
+            gain = "" if pairs[0][0] is best else _difference(trials.score, value - score)
+            return [title, format_metric(trials.score, score), gain, *costs]
 
         rows = [cells(f"best, trial {best.id} of {len(trials.rows):,}", [(best, value)])]
         kind = "random" if learns else "all others"
         if same:
             rows.append(cells(f"{kind}, same cost: median of {len(same)}", same))
         if others:
-            rows.append(cells(f"{kind}, best of {len(others)}", others[:1]))
+            other = "other " if best.id in initial else ""
+            rows.append(cells(f"{kind}, best of the {other}{len(others)}", others[:1]))
             rows.append(cells(f"{kind}: median of {len(others)}", others))
         cost_name = column_heading(trials.other) if trials.other else "cost"
-        note = f"Random: those of the first {len(initial)} trials, which were proposed before any score was known, "
-        note = f"{note}within the same bounds. " if learns else "This strategy proposes architectures without scores. "
-        note += f"Same cost: {cost_name} differs by at most {SAME_COST:.0%}" + ("." if same else "; there is none.")
-        head = ["architecture", column_heading(trials.score), "best is ahead by", *map(column_heading, names)]
+        note = f"Random: the first {len(initial)} trials, which were proposed before any score was known, within the "
+        note = f"{note}same bounds. " if learns else "This strategy proposes architectures without scores. "
+        note += "The best is one of them. " if learns and best.id in initial else ""
+        near = f"{cost_name} differs by at most {SAME_COST:.0%}"
+        note += f"Same cost: {near}." if same else f"No {kind} candidate has the same cost ({near})."
+        head = ["candidate", f"{column_heading(trials.score)} in the search", "best is ahead by"]
+        head += map(column_heading, names)
         return Comparison(f"Candidates of {trials.phase}", head, rows, note)
 
     def _initial(self, name: str) -> tuple[bool, set[int]]:
@@ -315,12 +335,10 @@ class _Reader:
     def _trained(self) -> Iterator[Comparison]:
         """Yield the comparison of all trained networks by their held-out measures and costs."""
         rows, names = [], dict.fromkeys([*COSTS])
-        records = {}
+        records, by_phase = {}, self._measures()
         for phase in self.recipe_file.recipe.phase:
-            recorded = self.run.phase(phase.name).rows()
-            if phase.name in self._networks and recorded:
-                total = cost(self._networks[phase.name])
-                measures = {n: v for n, v in select_measures(recorded[-1]).items() if n not in _NOT_MEASURES}
+            if phase.name in by_phase:
+                total, measures = cost(self._networks[phase.name]), by_phase[phase.name]
                 costs: dict[str, float] = {"params": total.params, "macs": total.macs}
                 if self._limits(phase) and (architecture := self._architecture(phase)) is not None:
                     costs = {name: each[0] for name, each in self._costs(phase, [architecture]).items()} | costs
@@ -330,15 +348,17 @@ class _Reader:
         for name, (measures, costs) in records.items():
             values = (format_metric(each, measures[each]) if each in measures else "" for each in measured)
             rows.append([name, *values, *(cost_text(costs.get(each)) for each in names)])
-        if len(rows) > 1 and BEFORE_AND_AFTER not in self.run.entries:
-            head = ["phase", *(f"{column_heading(name)}, held out" for name in measured), *map(column_heading, names)]
-            yield Comparison("Trained networks", head, rows)
-        elif len(rows) == 1:
+        head = ["phase", *(f"{column_heading(name)}, held out" for name in measured), *map(column_heading, names)]
+        if len(rows) < 2 or BEFORE_AND_AFTER in self.run.entries:
+            head, rows = [], []
+        if records and self._choices():
             note = (
-                "This run trained one network and no random one of the same cost, so how much the search gained "
-                "after training is not known. See “What to do next” for the command that trains one."
+                "This run trained no random network, so how much the search gained after training is not known. “What "
+                "to do next” has the command that trains one."
             )
-            yield Comparison("Trained networks", (), (), note)
+            yield Comparison("Trained networks", head, rows, note)
+        elif rows:
+            yield Comparison("Trained networks", head, rows)
 
     def _measured_latencies(self) -> Iterator[Comparison]:
         """Yield, for each bound on a latency, the predicted and measured latencies of a phase's best candidates."""
@@ -376,7 +396,10 @@ class _Reader:
             texts = (_value_text(name, value) for value in values)
             rows.append([name.replace("_", " "), *texts, _change(name, *values[::2])])
         head = ["", "before", "cut out", "after", "change"]
-        note = "Cut out: the smaller network with weights of the larger one; after: the same network after training."
+        note = (
+            "Cut out: the smaller network with weights of the larger one; after: the same network after more training, "
+            "which the larger network did not have."
+        )
         yield Comparison("Before and after", head, rows, note)
 
     # how sure
@@ -390,18 +413,19 @@ class _Reader:
                 low, high = accuracy_interval(accuracy, held_out)
                 yield (
                     f"{phase.name}: accuracy {accuracy:.2%} on {held_out:,} held-out samples. The 95% confidence "
-                    f"interval is {low:.1%} to {high:.1%} (Wilson; other samples of the same kind, same network)."
+                    f"interval is {low:.1%} to {high:.1%}: what to expect of this network on other samples (Wilson)."
                 )
         for name, table in trials.items():
             phase = next(phase for phase in self.recipe_file.recipe.phase if phase.name == name)
             samples, scored = self._samples(phase)[0], table.scored
             if scored and samples and is_fraction(table.score):
                 error = sampling_error(scored[0][1], samples)
-                close = sum(scored[0][1] - value <= error for _, value in scored)
+                close = sum(scored[0][1] - value <= error for _, value in scored[1:])
+                others = "1 other trial is" if close == 1 else f"{close:,} other trials are"
                 yield (
-                    f"{name}: {close:,} of {len(scored):,} scored trials are within one standard error "
-                    f"({100 * error:.1f} points on {samples:,} validation samples) of the best, so they are about as "
-                    "good. The best score is higher than on other samples, because it was selected."
+                    f"{name}: {others} within one standard error of the best ({100 * error:.1f} points on {samples:,} "
+                    "validation samples), so about as good. The best score is higher than on other samples, because "
+                    "it was selected."
                 )
         yield (
             f"Seeds: 1 (seed {self.recipe_file.recipe.seed}). Differences between seeds are not in these intervals; "
@@ -444,9 +468,8 @@ class _Reader:
         if architecture is None:
             return None
         costs = self._costs(phase, [architecture])
-        return bound_verdict(
-            phase.name, [BoundUse(text, limit, costs[name][0]) for name, (text, limit) in self._limits(phase).items()]
-        )
+        uses = [BoundUse(text, limit, costs[name][0]) for name, (text, limit) in self._limits(phase).items()]
+        return bound_verdict(phase.name, uses, bool(phase.options.get("min_budget_fraction")))
 
     def _trials_verdict(self, phase: Phase, table: TrialTable, samples: int) -> Verdict | None:
         learns, initial = self._initial(phase.name)
@@ -475,35 +498,46 @@ class _Reader:
             if not is_locked(self.run.folder):
                 yield "Continue the run", f"archir search --resume {name}"
             return
+        changed = overrides(self.run)
         for verdict in verdicts:
             changes = {f"{verdict.phase}.{key}": str(value) for key, value in verdict.change.items()}
             if changes and verdict.phase in trials:
                 yield f"{verdict.claim}: search on", f"archir search --resume {name}{_set_options(changes)}"
+            elif changes.keys() & changed.keys():
+                purpose = f"{verdict.claim}: run the recipe without the changes by --set"
+                yield purpose, f"archir search RECIPE -o {name}-unchanged"
             elif changes:
-                settings = _set_options({**overrides(self.run), **changes})
+                settings = _set_options({**changed, **changes})
                 yield f"{verdict.claim}: train longer", f"archir search RECIPE{settings} -o {name}-longer"
-        for phase, table in trials.items():
-            _, initial = self._initial(phase)
-            best = table.scored[0][0] if table.scored else None
-            near = [
-                row.id
-                for row, _ in table.scored
-                if best is not None and row is not best and row.id in initial
-                and table.other and _is_near(table.at(row), table.at(best))
-            ]  # fmt: skip
-            if near and self._networks:
-                yield f"Train a random network of {phase} with the same cost, to compare", table.command(near[0])
-        if self._networks and not trials and self._choices():
-            yield "Train a random network, to compare", self._train_random()
+        if self._networks:
+            yield from self._random_steps(trials)
         seed = recipe.seed + 1
         if BEFORE_AND_AFTER not in self.run.entries:
-            settings = _set_options({**overrides(self.run), "seed": str(seed)})
+            settings = _set_options({**changed, "seed": str(seed)})
             again = f"archir search RECIPE{settings} -o {name}-seed{seed}"
             yield "Search with another seed, from the recipe's file", again
             yield "Compare the seeds", f"archir compare {name} {name}-seed{seed}"
         if "onnx" in self.summary:
             yield "Measure the speed of the network", f"archir bench {name}/model.onnx"
             yield "Use the network", f"archir export {name} -o network.onnx"
+
+    def _random_steps(self, trials: Mapping[str, TrialTable]) -> Iterator[tuple[str, str]]:
+        """Yield the commands that train a random network, of about the same cost if trials have one, and compare it."""
+        name = shlex.quote(self.run.folder.name)
+        if not trials and self._choices():
+            yield "Train a random network of the space, of any cost, to compare", self._train_random()
+            yield "Compare it with this run", f"archir compare {name} random-1"
+        for phase, table in trials.items():
+            _, initial = self._initial(phase)
+            others = [row for row, _ in table.scored[1:] if row.id in initial]
+            if not others:
+                continue
+            best = table.scored[0][0]
+            row = min(others, key=lambda row: abs(table.at(row) - table.at(best))) if table.other else others[0]
+            share = table.at(row) / table.at(best) - 1 if table.other and table.at(best) else 0
+            how_near = f" of similar cost ({column_heading(table.other)} {share:+.0%})" if table.other else ""
+            yield f"Train a random candidate of {phase}{how_near}, to compare", table.command(row.id)
+            yield "Compare it with this run", f"archir compare {name} {phase}-{row.id}"
 
     def _train_random(self) -> str:
         """Return the command that trains a random architecture with the settings of the last trained network."""
@@ -633,6 +667,11 @@ def _drawn(network: Graph, block: str | None = None) -> str:
 def _set_options(settings: Mapping[str, str]) -> str:
     """Return settings as options of a shell command."""
     return "".join(f" --set {shlex.quote(f'{key}={value}')}" for key, value in settings.items())
+
+
+def _range_text(values: Sequence[float]) -> str:
+    """Format the smallest and the largest of some costs; one number if they are equal."""
+    return " to ".join(dict.fromkeys([cost_text(min(values)), cost_text(max(values))]))
 
 
 def _is_near(value: float, reference: float) -> bool:

@@ -137,9 +137,10 @@ def _sections(report: Report) -> Iterator[tuple[str, str]]:
     for trials in report.trials:
         if trials.scored:
             yield f"Front of {trials.phase}", front_section(trials)
-        yield f"Trials of {trials.phase}", trials_section(trials)
     if report.next_steps:
         yield "What to do next", _next_steps(report.next_steps)
+    for trials in report.trials:
+        yield f"Trials of {trials.phase}", trials_section(trials)
     for phase in report.phases:
         yield f"Phase {phase.name}", _phase(phase)
     if report.choice_probabilities:
@@ -189,7 +190,7 @@ def _result(report: Report) -> str:
     )
     chosen = facts(report.architecture) if report.architecture else ""
     if len(report.architecture) > MAX_CHOICES:
-        chosen = details(f"All {len(report.architecture)} choices", chosen)
+        chosen = details(f"Outcomes of the {len(report.architecture)} choices in use", chosen)
     elif chosen:
         chosen = Html(f"<h3>Its choices</h3>{chosen}")
     return f"{banner}{facts(report.result)}{pictures}{chosen}"
@@ -202,7 +203,8 @@ def _comparison(comparison: Comparison) -> str:
 
 
 def _verdict(verdict: Verdict) -> str:
-    kind = "good" if verdict.state == "worked" else "neutral" if verdict.state == "not judged" else "poor"
+    kinds = {"worked": "good", "room left": "neutral", "not judged": "neutral"}
+    kind = kinds.get(verdict.state, "poor")
     phase = f"<code>{escape(verdict.phase)}</code> " if verdict.phase else ""
     return f'<p class="verdict {kind}">{phase}<b>{escape(verdict.claim)}</b>: {escape(verdict.evidence)}.</p>'
 
@@ -214,7 +216,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> str:
 def _next_steps(steps: Sequence[tuple[str, str]]) -> str:
     """Return the commands with their purposes."""
     items = (f"<dt>{escape(purpose)}</dt><dd><code>{escape(command)}</code></dd>" for purpose, command in steps)
-    note = "<p>Run these in the folder that contains the run; RECIPE is the file of its recipe.</p>"
+    note = "<p>Run these in the folder that contains the run. Replace RECIPE by the path of the recipe.</p>"
     return f'{note}<dl class="steps">{"".join(items)}</dl>'
 
 
@@ -234,19 +236,21 @@ def _share_table(choices: Sequence[ChoiceProbabilities]) -> str:
     for choice in sorted(choices, key=lambda choice: -decidedness(choice.probabilities[-1])):
         shares = choice.probabilities[-1]
         strongest = max(range(len(shares)), key=lambda index: shares[index])
-        derived = ", ".join(label_text(choice.alternatives[index]) for index in choice.chosen) or "(inactive)"
+        derived = ", ".join(label_text(choice.alternatives[index]) for index in choice.chosen)
+        is_strongest = "yes" if strongest in choice.chosen else "no"
         rows.append(
             [
-                choice.choice, derived, label_text(choice.alternatives[strongest]), f"{shares[strongest]:.1%}",
-                f"{equal_shares(shares):.2f}", "yes" if strongest in choice.chosen else "no",
+                choice.choice, derived or "not used", label_text(choice.alternatives[strongest]),
+                f"{shares[strongest]:.1%}", f"{equal_shares(shares):.2f}", is_strongest if derived else "",
             ]
         )  # fmt: skip
-    head = ["choice", "derived", "strongest", "its share", "times an equal share", "derived is strongest"]
+    head = ["choice", "selected", "strongest", "its share", "times an equal share", "selected is strongest"]
     shown = table(head, rows[:MAX_SHARES], "figures named")
     rest = details(f"{len(rows) - MAX_SHARES} more", table(head, rows[MAX_SHARES:], "figures named"))
     return (
-        "<p>Shares of the alternatives at the end of the search, the most decided choice first; 1.00 times an equal "
-        f"share means that all alternatives are equal.</p>{shown}{rest if len(rows) > MAX_SHARES else ''}"
+        "<p>Shares of the alternatives at the end of the search, the most decided choice first. They show what the "
+        "search preferred, not how much it matters for the accuracy; 1.00 times an equal share is no preference.</p>"
+        f"{shown}{rest if len(rows) > MAX_SHARES else ''}"
     )
 
 
@@ -280,7 +284,7 @@ def _phase(phase: PhaseRows) -> str:
     rows = (
         [epoch, *(value_html(row.get(name)) for name in names)] for epoch, row in zip(epochs, phase.rows, strict=True)
     )
-    unchanged = f"<h3>The same in every {escape(phase.unit)}</h3>{facts(constant)}" if constant else ""
+    unchanged = f"<h3>Figures that did not change</h3>{facts(constant)}" if constant else ""
     charts = f'<div class="charts">{charts}</div>' if charts else ""
     return f"{charts}{unchanged}{details('Figures', table([phase.unit, *names], rows))}"
 

@@ -19,15 +19,15 @@ from archir.search.objectives import Objective
 
 MAX_LISTED = 2_000
 """Maximum number of candidates listed per phase; the first ones are listed."""
-MIN_TRIALS = 20
+MIN_TRIALS = 12
 """Minimum number of trials for estimating importance."""
 BOOTSTRAP_SAMPLES = 200
 """Number of bootstrap samples."""
-MAX_IMPORTANCES = 30
-"""Maximum number of choices whose importance is listed, most important first."""
+MAX_IMPORTANCES = 10
+"""Maximum number of choices whose importance is listed without a click, most important first."""
 MAX_FRONT = 30
 """Maximum number of candidates of a front that are listed."""
-_INACTIVE = "(inactive)"
+_INACTIVE = "not used"
 """Label that stands for the outcome of a choice in trials in which it is inactive."""
 _FRONT_STYLE = (
     ".trial{fill:var(--soft);opacity:.35}.front{fill:var(--mark)}"
@@ -124,7 +124,8 @@ def importance_section(trials: TrialTable) -> str:
     """Return the HTML code on the importance of choices for the score of candidates."""
     scored = trials.scored
     importances = choice_importances([(row.choices, value) for row, value in scored], trials.larger)
-    return _importance_section(importances, [value for _, value in scored], trials.score)
+    best = scored[0][0].choices if scored else {}
+    return _importance_section(importances, [value for _, value in scored], trials.score, best)
 
 
 def column_heading(name: str) -> str:
@@ -193,7 +194,7 @@ def _scatter_figure(trials: TrialTable, scored: Sequence[tuple[TrialRow, float]]
             f'aria-label="{caption}" data-trial="{row.id}" data-said="{caption}"{picture} cx="{pixel(x.at(place))}" '
             f'cy="{pixel(y.at(value))}" r="{5 if row.id in front else 4}"/>'
         )
-    keys = [f'<li class="c1">front, best {escape(score.replace("_", " "))} first</li>', '<li class="c0">trial</li>']
+    keys = ['<li class="c1 dot">front</li>', '<li class="c0 dot">trial</li>']
     keys += ['<li class="c1 dashed">bound</li>'] if limit is not None else []
     return figure(f"{score} over {other}", elements, width, height, "chart points", keys, role="group")
 
@@ -258,32 +259,35 @@ def _explained(codes: NDArray[np.int64], scores: NDArray[np.float64], groups: in
     return ((total - within) - (occupied - 1) * within / (len(scores) - occupied)) / total
 
 
-def _importance_section(importances: Sequence[Importance], values: Sequence[float], score: str) -> str:
+def _importance_section(
+    importances: Sequence[Importance], values: Sequence[float], score: str, best: Mapping[str, Any]
+) -> str:
     """Return the HTML section on the importance of choices, or on why importance cannot be estimated.
 
-    `values` are the scores of all trials.
+    `values` are the scores of all trials, and `best` are the outcomes of the best one.
     """
     trials = len(values)
     if trials < MIN_TRIALS:
-        return f"<p>Importance is estimated from {MIN_TRIALS} scored trials or more, and there are {trials}.</p>"
+        return f"<p>Not known: {trials} trials have a score, and at least {MIN_TRIALS} are needed to estimate it.</p>"
     if min(values) == max(values):
         same = escape(f"All trials have the same {score} ({format_metric(score, values[0])})")
         return f"<p>{same}, so importance cannot be estimated.</p>"
     if not importances:
         return "<p>Every choice has the same outcome in all trials, so importance cannot be estimated.</p>"
-    remainder = max(0.0, 1 - sum(importance.fraction for importance in importances))
-    rows = (
+    rows = [
         [each.choice, _bar(each), f"{each.fraction:.0%}", f"{each.low:.0%} to {each.high:.0%}", each.best,
-         format_metric(score, each.mean)]
-        for each in importances[:MAX_IMPORTANCES]
-    )  # fmt: skip
-    more = f" {len(importances) - MAX_IMPORTANCES} more explain less." if len(importances) > MAX_IMPORTANCES else ""
+         format_metric(score, each.mean), label_text(best[each.choice]) if each.choice in best else _INACTIVE]
+        for each in importances
+    ]  # fmt: skip
+    name = escape(score.replace("_", " "))
+    head = ["choice", "", "share", "interval", "best on average", f"mean {name}", "best trial has"]
+    shown = table(head, rows[:MAX_IMPORTANCES], "figures shares-of")
+    rest = details(f"{len(rows) - MAX_IMPORTANCES} more", table(head, rows[MAX_IMPORTANCES:], "figures shares-of"))
     return (
-        f"<p>How much of the variance of {escape(score)} over {trials:,} trials each choice explains by itself: the "
-        "variance between the trials of its outcomes, less what chance would give. The interval is a 90% bootstrap "
-        f"confidence interval. The remainder, {remainder:.0%}, is interaction effects and noise. A search that "
-        "samples good choices together makes their importances overlap; random trials give unbiased values."
-        f"{more}</p>{table(['choice', '', 'share', 'interval', 'best', 'its mean'], rows, 'figures shares-of')}"
+        f"<p>How much of the variance of {name} over {trials:,} trials each choice explains by itself, beyond what "
+        "chance would explain, with a 90% interval (bootstrap). Shares overlap if the search sampled good choices "
+        "together, so they can add up to more than 100%; random trials give unbiased shares.</p>"
+        f"{shown}{rest if len(rows) > MAX_IMPORTANCES else ''}"
     )
 
 

@@ -13,9 +13,9 @@ from typing import Literal
 
 from archir.search.fronts import format_metric, is_fraction
 
-State = Literal["failed", "at chance", "bound not reached", "undecided", "worked", "not judged"]
+State = Literal["failed", "at chance", "undecided", "worked", "room left", "not judged"]
 """Conclusion about a search, worst first."""
-STATES: tuple[State, ...] = ("failed", "at chance", "bound not reached", "undecided", "worked", "not judged")
+STATES: tuple[State, ...] = ("failed", "at chance", "undecided", "worked", "room left", "not judged")
 MIN_DECIDED, MIN_LEANING = 0.5, 0.1
 """Normalised strength of the strongest alternative (0: equal shares, 1: certain) from which a choice counts as
 decided, and below which it counts as undecided."""
@@ -84,7 +84,7 @@ def probability_verdict(phase: str, choices: Mapping[str, Sequence[float]], epoc
     if strength >= MIN_DECIDED:
         return Verdict("worked", phase, "decided", shares)
     if strength < MIN_LEANING:
-        shares += ". The derived architecture is little better than a random pick"
+        shares += ". The search hardly preferred any alternative"
     claim = "undecided" if strength < MIN_LEANING else "partly decided"
     return Verdict("undecided", phase, claim, shares, {"training.epochs": 2 * epochs})
 
@@ -104,8 +104,11 @@ def chance_verdict(
     return Verdict("at chance", phase, f"{subject} is at chance", evidence, change)
 
 
-def bound_verdict(phase: str, uses: Sequence[BoundUse]) -> Verdict | None:
-    """Judge whether the selected architecture keeps all bounds and comes close to one; None if it does."""
+def bound_verdict(phase: str, uses: Sequence[BoundUse], searches_near: bool = False) -> Verdict | None:
+    """Judge whether the selected architecture keeps all bounds and comes close to one; None if it does.
+
+    `searches_near` tells whether the search samples architectures near its bounds (`min_budget_fraction`).
+    """
     for use in uses:
         if use.used > use.limit:
             evidence = f"the architecture costs {use.used / use.limit:.0%} of `{use.text}`"
@@ -113,12 +116,9 @@ def bound_verdict(phase: str, uses: Sequence[BoundUse]) -> Verdict | None:
     closest = max(uses, key=lambda use: use.used / use.limit if use.limit else 1.0, default=None)
     if closest is None or not closest.limit or closest.used >= MIN_BUDGET_USE * closest.limit:
         return None
-    evidence = (
-        f"the best architecture uses {closest.used / closest.limit:.0%} of `{closest.text}`. Larger architectures "
-        "within the bound were not better, or too few were tried"
-    )
-    change = {"options.min_budget_fraction": 0.9}
-    return Verdict("bound not reached", phase, "the bound was not reached", evidence, change)
+    evidence = f"the best architecture uses {closest.used / closest.limit:.0%} of `{closest.text}`"
+    change = {} if searches_near else {"options.min_budget_fraction": 0.9}
+    return Verdict("room left", phase, "the bound was kept, with room left", evidence, change)
 
 
 def trials_verdict(
@@ -137,8 +137,10 @@ def trials_verdict(
     first, best = pick(scores[:initial], default=None), pick(scores)
     count, name = f"{len(scores):,}", score.replace("_", " ")
     if exhausted:
-        evidence = f"{count} were tried, and no others are new; best {name} {format_metric(score, best)}"
-        return Verdict("worked", phase, "the search ran out of architectures", evidence)
+        evidence = f"all {count} that it could propose; best {name} {format_metric(score, best)}"
+        if first is not None:
+            evidence += f", {format_metric(score, first)} for the best of the first {initial:,} (random)"
+        return Verdict("worked", phase, "all architectures were tried", evidence)
     if not learns or first is None or len(scores) <= initial:
         evidence = f"{count} architectures were proposed without using scores, so there is no search to judge"
         return Verdict("not judged", phase, f"best of {count}", evidence)

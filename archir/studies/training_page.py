@@ -9,6 +9,7 @@ from statistics import mean, stdev
 
 from archir.pages.charts import LineChart
 from archir.pages.page import Html, details, page, table
+from archir.runs.summaries import flat_settings
 from archir.search.fronts import is_fraction
 from archir.studies.training_results import (
     RESULT_HEAD,
@@ -24,7 +25,9 @@ from archir.studies.trainings import TrainingStudy
 _RESULT_NOTE = (
     "<p>Differences are from the baseline <b>{}</b>, paired by seed: both runs of a pair have the same seed. Intervals "
     "cover 95% (paired t); p-values are of the paired t-test, with Holm's correction over arms; s.e. is the standard "
-    "error of the mean. Differences of percentages are in points. Seconds are the mean wall time of a run.</p>"
+    "error of the mean. Differences of percentages are in points. Seconds are the mean wall time of a run. Figures are "
+    "those of the last epoch of a phase: accuracy on held-out samples, validation accuracy on those that searches "
+    "select by.</p>"
 )
 _CURVES_NOTE = "<p>Lines are means over the finished runs of an arm; bands show one standard error to each side.</p>"
 
@@ -40,6 +43,9 @@ def training_report(study: TrainingStudy, comparison: TrainingComparison, text: 
 def _sections(study: TrainingStudy, comparison: TrainingComparison, text: str) -> Iterator[tuple[str, str]]:
     tables = "".join(_result_table(name, results) for name, results in comparison.by_measure.items())
     yield "Result", _answers(comparison) + tables + _RESULT_NOTE.format(escape(comparison.baseline))
+    yield "Arms", _arms(study, comparison.baseline)
+    if any(result.verdict.startswith("undecided") for result in comparison.results):
+        yield "What to do next", _more_seeds(study)
     charts = [chart for measure in study.measures if (chart := _curves(comparison.runs, measure.text))]
     if charts:
         yield "Curves", f'{_CURVES_NOTE}<div class="charts">{"".join(charts)}</div>'
@@ -55,6 +61,27 @@ def _sections(study: TrainingStudy, comparison: TrainingComparison, text: str) -
     )
     yield "Runs", table(["run", "state", *names, "seconds"], rows)
     yield "Study", f'<pre tabindex="0">{escape(text)}</pre>'
+
+
+def _arms(study: TrainingStudy, baseline: str) -> str:
+    """Return a table of the settings in which the arms differ from the recipe, with those that all arms share apart."""
+    settings = {arm: flat_settings(overrides) for arm, overrides in study.arms.items()}
+    shared = set.intersection(*({*each.items()} for each in settings.values()))
+    rows = []
+    for arm, each in settings.items():
+        own = [f"{key} = {value}" for key, value in each.items() if (key, value) not in shared]
+        rows.append([f"{arm} (baseline)" if arm == baseline else arm, "; ".join(own) or "the recipe as it is"])
+    common = "; ".join(f"{key} = {value}" for key, value in sorted(shared))
+    note = f"<p>All arms: {escape(common)}.</p>" if shared else ""
+    return f"{table(['arm', 'settings'], rows, 'texts')}{note}"
+
+
+def _more_seeds(study: TrainingStudy) -> str:
+    return (
+        "<p>Intervals of undecided differences get about half as wide with four times as many seeds: set "
+        f"<code>seeds = {4 * len(study.all_seeds)}</code> in the study and run the same command again. Finished runs "
+        "are kept.</p>"
+    )
 
 
 def _answers(comparison: TrainingComparison) -> str:

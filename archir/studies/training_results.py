@@ -137,9 +137,10 @@ class ArmResult:
         interval = format_interval(self.measured, difference.low, difference.high)
         if difference.p <= SIGNIFICANCE_LEVEL:
             return f"apart from zero: the interval is {interval}{left_out}"
-        contains_zero = difference.low <= 0 <= difference.high
-        more = "" if contains_zero else f", but p is {difference.p:.2f} after Holm's correction"
-        return f"undecided: the interval is {interval}{more}{left_out}"
+        if difference.low <= 0 <= difference.high:
+            return f"undecided: the difference may be anything from {interval}{left_out}"
+        text = f"undecided: the interval of this pair alone is {interval}, but p is {difference.p:.2g} with Holm's "
+        return f"{text}correction for all arms{left_out}"
 
 
 @dataclass(frozen=True)

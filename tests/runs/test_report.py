@@ -327,7 +327,7 @@ def test_choice_importances_find_influential_choices() -> None:
     assert 0.75 < op.low <= op.fraction <= op.high < 1
     assert 0 < width.fraction < 0.2
     assert seed.fraction < 0.02
-    assert choice_importances(tried[:19], larger=True) == []
+    assert choice_importances(tried[:11], larger=True) == []
     assert choice_importances([(choices, 0.5) for choices, _ in tried], larger=True) == []
     assert choice_importances(tried, larger=False)[0].best == "pool"
 
@@ -335,7 +335,7 @@ def test_choice_importances_find_influential_choices() -> None:
 @pytest.mark.parametrize(
     ("count", "score", "said"),
     [
-        (12, 0.5, "Importance is estimated from 20 scored trials or more, and there are 12."),
+        (11, 0.5, "Not known: 11 trials have a score, and at least 12 are needed to estimate it."),
         (24, 0.5, "All trials have the same accuracy (50.00%), so importance cannot be estimated."),
         (24, None, "Every choice has the same outcome in all trials, so importance cannot be estimated."),
     ],
@@ -378,7 +378,7 @@ def test_trials_are_points_linked_with_their_rows() -> None:
     assert sorted(rows, key=int) == [str(number) for number in range(30)]
     assert set(re.findall(r'<circle class="point[^>]* data-trial="(\d+)"', text)) == set(rows)
     assert text.count("data-picture=") == 1
-    assert "and there are 5." in report_page(replace(report(), trials=[many(5)]))
+    assert "5 trials have a score, and at least 12 are needed" in report_page(replace(report(), trials=[many(5)]))
     assert "explains by itself" in text
     assert report_page(replace(report(), trials=[many(30)])) == text
 
@@ -412,8 +412,8 @@ def test_report_answers_in_the_order_of_questions() -> None:
     )  # fmt: skip
     headings = re.findall(r"<h2>(.*?)</h2>", text)
     assert headings[:7] == [
-        "Result", "How sure", "Did the search work?", "Which choices mattered", "Front of evolve", "Trials of evolve",
-        "What to do next",
+        "Result", "How sure", "Did the search work?", "Which choices mattered", "Front of evolve",
+        "What to do next", "Trials of evolve",
     ]  # fmt: skip
     assert "<b>undecided</b>: the strongest alternative has 1.04 times an equal share" in text
     assert text.count('class="chart points"') == 1

@@ -41,8 +41,11 @@ def test_supernet_at_chance() -> None:
 def test_bound_not_reached_and_not_kept() -> None:
     verdict = bound_verdict("search", [BoundUse("macs <= 300K", 300_000, 132_000), BoundUse("params < 1M", 1e6, 10)])
     assert verdict is not None
-    assert verdict.text.startswith("the bound was not reached: the best architecture uses 44% of `macs <= 300K`")
+    assert verdict.text == "the bound was kept, with room left: the best architecture uses 44% of `macs <= 300K`"
     assert verdict.change == {"options.min_budget_fraction": 0.9}
+    near = bound_verdict("search", [BoundUse("macs <= 300K", 300_000, 132_000)], searches_near=True)
+    assert near is not None
+    assert near.change == {}
     failed = bound_verdict("search", [BoundUse("macs <= 300K", 300_000, 330_000)])
     assert failed is not None
     assert failed.text == "the bound was not kept: the architecture costs 110% of `macs <= 300K`"
@@ -65,7 +68,7 @@ def test_trials_are_compared_with_the_first_ones() -> None:
     assert claim([2.0, 1.0, 0.5], larger=False) == "worked: better than random architectures"
     assert claim([0.5, 0.6, 0.61], samples=100) == "undecided: undecided"
     assert claim([0.5, 0.6, 0.61], samples=100_000) == "worked: better than random architectures"
-    assert claim([0.5, 0.6, 0.4], exhausted=True) == "worked: the search ran out of architectures"
+    assert claim([0.5, 0.6, 0.4], exhausted=True) == "worked: all architectures were tried"
     assert claim([0.5, 0.6, 0.7], learns=False) == "not judged: best of 3"
     assert trials_verdict("search", "accuracy", True, [], 2, True) is None
 

@@ -134,6 +134,9 @@ def test_every_arm_is_a_run_with_every_seed(folder: Path) -> None:
     assert '<section id="result"><h2>Result</h2><p class="verdict ' in page  # the answer comes first
     assert page.count('class="band') == 2
     assert "What the learning rate is worth" in page
+    arms = page.partition('<section id="arms">')[2].partition("</section>")[0]
+    assert "slow (baseline)" in arms
+    assert "train.weights.lr = " in arms
 
 
 def test_differences_are_paired_by_seed(folder: Path) -> None:

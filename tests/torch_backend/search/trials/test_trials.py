@@ -141,8 +141,16 @@ def test_report_starts_with_result_and_lists_trials(run: Run) -> None:
     first = re.search(r'<section id="result">.*?</section>', text, re.DOTALL)
     assert first is not None
     accuracy = json.loads(run.content("summary.json"))["network"]["accuracy"]
-    assert f'<th scope="row">accuracy, held out</th><td>{100 * accuracy:.2f}%</td>' in first[0]
-    assert "validation accuracy of evolve (used for selection)" in first[0]
+    assert f'<th scope="row">accuracy of retrain, held out</th><td>{100 * accuracy:.2f}%</td>' in first[0]
+    assert "accuracy in evolve, validation" in first[0]
+    assert "run/model.onnx, with the weights of retrain" in first[0]
+    assert '<th scope="row">settings changed by --set</th><td>none</td>' in first[0]
+    steps = re.search(r'<section id="what-to-do-next">.*?</section>', text, re.DOTALL)
+    assert steps is not None
+    trial = re.search(r"archir train --trial run evolve:(\d+) -o evolve-\d+", steps[0])
+    assert trial is not None
+    assert trials_of(run, "evolve")[int(trial[1])].id == int(trial[1])
+    assert f"archir compare run evolve-{trial[1]}" in steps[0]
     for phase, count in COUNTS.items():
         table = re.search(rf'<section id="trials-of-{phase}">.*?</section>', text, re.DOTALL)
         assert table is not None

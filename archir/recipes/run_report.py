@@ -217,7 +217,7 @@ class _Reader:
             result |= {"parameters": network["params"], "multiply-accumulates": network["macs"]}
             result |= self._bounded_costs(last) or {"bounds on costs": "none"}
             if "onnx" in self.summary:
-                result["file"] = f"{self.run.folder.name}/model.onnx, with the weights of {last.name}"
+                result["file"] = f"{self.run.folder.name}/model.onnx, with the weights of {last.name}, the last phase"
         for phase in phases:
             rows = self.run.phase(phase.name).rows()
             for measure, value in select_measures(rows[-1] if rows else {}, "validation_").items():
@@ -315,8 +315,11 @@ class _Reader:
         note = f"Random: the first {len(initial)} trials, which were proposed before any score was known, within the "
         note = f"{note}same bounds. " if learns else "This strategy proposes architectures without scores. "
         note += "The best is one of them. " if learns and best.id in initial else ""
-        near = f"{cost_name} differs by at most {SAME_COST:.0%}"
-        note += f"Same cost: {near}." if same else f"No {kind} candidate has the same cost ({near})."
+        note += (
+            f"Same cost: {cost_name} differs by at most {SAME_COST:.0%}."
+            if same
+            else f"No {kind} candidate is within {SAME_COST:.0%} of its {cost_name}."
+        )
         head = ["candidate", f"{column_heading(trials.score)} in the search", "best is ahead by"]
         head += map(column_heading, names)
         return Comparison(f"Candidates of {trials.phase}", head, rows, note)
@@ -498,7 +501,25 @@ class _Reader:
             if not is_locked(self.run.folder):
                 yield "Continue the run", f"archir search --resume {name}"
             return
-        changed = overrides(self.run)
+        yield from self._verdict_steps(trials, [each for each in verdicts if each.state != "room left"])
+        if self._networks:
+            yield from self._random_steps(trials)
+        yield from self._verdict_steps(trials, [each for each in verdicts if each.state == "room left"])
+        seed = recipe.seed + 1
+        if BEFORE_AND_AFTER not in self.run.entries:
+            settings = _set_options({**overrides(self.run), "seed": str(seed)})
+            again = f"archir search RECIPE{settings} -o {name}-seed{seed}"
+            yield "Search with another seed, from the recipe's file", again
+            yield "Compare the seeds", f"archir compare {name} {name}-seed{seed}"
+        if "onnx" in self.summary:
+            yield "Measure the speed of the network", f"archir bench {name}/model.onnx"
+            yield "Use the network", f"archir export {name} -o network.onnx"
+
+    def _verdict_steps(
+        self, trials: Mapping[str, TrialTable], verdicts: Sequence[Verdict]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the commands that change what verdicts object to."""
+        name, changed = shlex.quote(self.run.folder.name), overrides(self.run)
         for verdict in verdicts:
             changes = {f"{verdict.phase}.{key}": str(value) for key, value in verdict.change.items()}
             if changes and verdict.phase in trials:
@@ -509,17 +530,6 @@ class _Reader:
             elif changes:
                 settings = _set_options({**changed, **changes})
                 yield f"{verdict.claim}: train longer", f"archir search RECIPE{settings} -o {name}-longer"
-        if self._networks:
-            yield from self._random_steps(trials)
-        seed = recipe.seed + 1
-        if BEFORE_AND_AFTER not in self.run.entries:
-            settings = _set_options({**changed, "seed": str(seed)})
-            again = f"archir search RECIPE{settings} -o {name}-seed{seed}"
-            yield "Search with another seed, from the recipe's file", again
-            yield "Compare the seeds", f"archir compare {name} {name}-seed{seed}"
-        if "onnx" in self.summary:
-            yield "Measure the speed of the network", f"archir bench {name}/model.onnx"
-            yield "Use the network", f"archir export {name} -o network.onnx"
 
     def _random_steps(self, trials: Mapping[str, TrialTable]) -> Iterator[tuple[str, str]]:
         """Yield the commands that train a random network, of about the same cost if trials have one, and compare it."""

@@ -284,7 +284,7 @@ def _phase(phase: PhaseRows) -> str:
     rows = (
         [epoch, *(value_html(row.get(name)) for name in names)] for epoch, row in zip(epochs, phase.rows, strict=True)
     )
-    unchanged = f"<h3>Figures that did not change</h3>{facts(constant)}" if constant else ""
+    unchanged = f"<h3>Figures with one value</h3>{facts(constant)}" if constant else ""
     charts = f'<div class="charts">{charts}</div>' if charts else ""
     return f"{charts}{unchanged}{details('Figures', table([phase.unit, *names], rows))}"
 

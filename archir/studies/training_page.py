@@ -36,7 +36,7 @@ def training_report(study: TrainingStudy, comparison: TrainingComparison, text: 
     """Return the HTML report of a study; `text` is the study's TOML."""
     total = len(comparison.runs)
     state = f"{total} runs" if comparison.finished == total else f"{comparison.finished} of {total} runs are finished"
-    about = f"{len(study.arms)} arms of {study.recipe}, {state}"
+    about = f"{len(study.arms)} arms of {study.recipe}, {len(study.all_seeds)} seeds, {state}"
     return page(study.title, about, _sections(study, comparison, text))
 
 
@@ -70,7 +70,12 @@ def _arms(study: TrainingStudy, baseline: str) -> str:
     rows = []
     for arm, each in settings.items():
         own = [f"{key} = {value}" for key, value in each.items() if (key, value) not in shared]
-        rows.append([f"{arm} (baseline)" if arm == baseline else arm, "; ".join(own) or "the recipe as it is"])
+        rows.append(
+            [
+                f"{arm} (baseline)" if arm == baseline else arm,
+                "; ".join(own) or ("only those of all arms" if shared else "the recipe as it is"),
+            ]
+        )
     common = "; ".join(f"{key} = {value}" for key, value in sorted(shared))
     note = f"<p>All arms: {escape(common)}.</p>" if shared else ""
     return f"{table(['arm', 'settings'], rows, 'texts')}{note}"

@@ -112,7 +112,7 @@ def test_trials_are_lines_with_best_so_far_and_time_left(
         progress.step(0, {"failed": 1.0})
         progress.epoch({"epoch": 1, "trials": 4, "accuracy": 0.75, "seconds": 3})
         progress.epoch(
-            {"epoch": 2, "trials": 4, "accuracy": 0.75, "seconds": 3, "finished": "all candidates were tried"}
+            {"epoch": 2, "trials": 4, "accuracy": 0.75, "seconds": 3, "finished": "all planned candidates were tried"}
         )
         progress.counts("epoch")
         progress.start("last", 1, 5, 0)
@@ -121,7 +121,7 @@ def test_trials_are_lines_with_best_so_far_and_time_left(
         "evolve: trial 5/40: best accuracy 50.0%, last 50.0%, 20.0 s, about 12 min left",
         "evolve: trial 7/40: best accuracy 50.0%, 1 failed, last failed, 25.0 s, about 4.6 min left",
         "evolve: trial 8/40: best accuracy 75.0%, 1 failed, last 75.0%, 60.0 s, about 8.0 min left",
-        "evolve: 8 trials (all candidates were tried): best accuracy 75.0%, 1 failed, 60.0 s",
+        "evolve: 8 trials (all planned candidates were tried): best accuracy 75.0%, 1 failed, 60.0 s",
         "last: epoch 1/1: held out 75.0%, 3.0 s",
     ]
 

@@ -285,7 +285,7 @@ class TrialStrategy:
 
     def finished(self) -> str | None:
         """Return the reason to stop, once the search proposes no more candidates; None to continue."""
-        return "all candidates were tried" if self._exhausted else None
+        return "all planned candidates were tried" if self._exhausted else None
 
     def state(self) -> State:
         """Return the number of batches tried so far."""

@@ -22,7 +22,7 @@ def training_data_metadata(images: Mapping[str, Any]) -> dict[str, str]:
     `interpolation`; each is left out if there is nothing to say.
     """
     classes, resizing = images.get("classes"), images.get("resizing")
-    metadata = {LABELS: json.dumps(classes)} if classes else {}
+    metadata = labels_metadata(classes or ())
     return metadata if resizing in (None, asdict(Resizing())) else metadata | {RESIZING: json.dumps(resizing)}
 
 

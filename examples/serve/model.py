@@ -103,17 +103,21 @@ def _slot(value: Any) -> Slot:
 
 
 def _labels(metadata: Mapping[str, str], output: Slot) -> list[str]:
-    """Return the class names, a JSON list in the model's metadata: one per element of the first output; [] if
-    missing."""
+    """Return the class names, one per element of the first output; [] if the model names none.
+
+    They are a JSON list in the model's metadata. Elements after its end are named by their numbers: the training data
+    had fewer classes than the network has outputs.
+    """
     try:
         labels = json.loads(metadata.get("labels", "[]"))
     except (ValueError, RecursionError):
         labels = None
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise UnservableError("the metadata `labels` is not JSON list of strings")
-    if labels and output.shape != (len(labels),):
+    size = output.shape[0] if len(output.shape) == 1 else 0
+    if len(labels) > size:
         raise UnservableError(f"there are {len(labels)} labels, but `{output.name}` has the shape {list(output.shape)}")
-    return labels
+    return [*labels, *map(str, range(len(labels), size))] if labels else []
 
 
 def _check_certificate(path: Path) -> None:

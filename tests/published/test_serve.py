@@ -463,7 +463,11 @@ def test_rejects_unusable_models_at_start(model: Path, tmp_path: Path, monkeypat
     assert "must be dynamic" in refused(handmade(path, {"x": (floats, ["n", "m"])}))
     assert "must be dynamic" in refused(handmade(path, {"x": (floats, [])}))
     assert "uint16" in refused(handmade(path, {"x": (TensorProto.UINT16, ["n", 3])}))
-    assert "2 labels" in refused(handmade(path, {"x": (floats, ["n", 3])}, labels='["a", "b"]'))
+    assert "4 labels" in refused(handmade(path, {"x": (floats, ["n", 3])}, labels='["a", "b", "c", "d"]'))
+    from model import Model  # of examples/serve
+
+    named = Model(handmade(path, {"x": (floats, ["n", 3])}, labels='["a", "b"]'), 1)
+    assert named.labels == ["a", "b", "2"]  # there were no data of the last class
     assert "JSON list" in refused(handmade(path, {"x": (floats, ["n", 3])}, labels="a, b"))
     assert "JSON list" in refused(handmade(path, {"x": (floats, ["n", 3])}, labels="[" * 100_000))
     proto = onnx.load(handmade(path, {"x": (floats, ["n", 3])}))

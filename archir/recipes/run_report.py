@@ -230,7 +230,7 @@ class _Reader:
             result["samples held out"] = splits["held_out"]["images"]
         changes = ", ".join(f"{key} = {value}" for key, value in overrides(self.run).items())
         seeds = f"1 (seed {self.recipe_file.recipe.seed})"
-        return result | {"settings changed by --set": changes or "none", "seeds": seeds}
+        return result and result | {"settings changed from the recipe": changes or "none", "seeds": seeds}
 
     def _measures(self) -> dict[str, dict[str, float]]:
         """Return the held-out measures of all trained networks, by phase."""

@@ -93,7 +93,22 @@ def _result_section(comparison: StudyComparison) -> str:
         if not task.distances
     )
     optimum_note = f"<p>Best values in the tables:</p><ul>{best}</ul>" if best else ""
-    return table(head, lines) + optimum_note
+    several = comparison.budgets if len(comparison.strategies) > 1 else []
+    verdicts = "".join(_verdict(each, comparison.strategies) for each in several)
+    return verdicts + table(head, lines) + optimum_note
+
+
+def _verdict(budget: BudgetResult, names: Sequence[str]) -> str:
+    """Return the strategy with the best mean rank at a budget, and those that are not significantly different."""
+    best = min(range(len(names)), key=lambda strategy: budget.ranks[strategy])
+    similar = [
+        name for i, name in enumerate(names)
+        if i != best and budget.p_values[min(i, best), max(i, best)] > SIGNIFICANCE_LEVEL
+    ]  # fmt: skip
+    rest = f"no significant difference from {', '.join(similar)}" if similar else "significantly better than all others"
+    claim = f"<b>{escape(names[best])}</b> has the best mean rank, {budget.ranks[best]:.2f}; {escape(rest)}."
+    kind = "neutral" if similar else "good"
+    return f'<p class="verdict {kind}">After {budget.budget:g} evaluations, {claim}</p>'
 
 
 def format_value(value: float | None, percent: bool) -> str:

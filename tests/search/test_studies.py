@@ -476,6 +476,8 @@ def test_the_page_is_one_file_and_escapes_names(folder: Path) -> None:
     assert not re.findall(r"(?:src|href)=\"(?!#|data:)", text)
     assert "default-src 'none'" in text
     assert text.count("<details>") >= 3
+    verdicts = re.findall(r'<p class="verdict \w+">After (\d+) evaluations, <b>.*?</b> has the best mean rank', text)
+    assert len(verdicts) == len({*verdicts}) >= 1
 
 
 def test_studies_are_read_with_source_positions(folder: Path) -> None:

@@ -144,7 +144,7 @@ def test_report_starts_with_result_and_lists_trials(run: Run) -> None:
     assert f'<th scope="row">accuracy of retrain, held out</th><td>{100 * accuracy:.2f}%</td>' in first[0]
     assert "accuracy in evolve, validation" in first[0]
     assert "run/model.onnx, with the weights of retrain, the last phase" in first[0]
-    assert '<th scope="row">settings changed by --set</th><td>none</td>' in first[0]
+    assert '<th scope="row">settings changed from the recipe</th><td>none</td>' in first[0]
     steps = re.search(r'<section id="what-to-do-next">.*?</section>', text, re.DOTALL)
     assert steps is not None
     trial = re.search(r"archir train --trial run evolve:(\d+) -o evolve-\d+", steps[0])

@@ -64,7 +64,7 @@ def say_noise(noisy: int, count: int) -> None:
     """Print how many of the measurements are noisy, if there are any."""
     if noisy:
         text = f"{noisy} of {count} measurements vary by more than {NOISE_THRESHOLD:.0%}: is the machine busy?"
-        say(text, err=True)
+        say(f"{text} Medians (p50) still compare", err=True)
 
 
 def unit_of(nanoseconds: float) -> tuple[str, float]:

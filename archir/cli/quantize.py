@@ -126,7 +126,7 @@ def quantize_command(
         say(f"held-out {measures}, on {done.held_out:,} samples{selection_note}")
         if is_fraction(str(done.criterion)) and 100 / done.held_out > max_loss:
             share = f"one of {done.held_out:,} samples is {100 / done.held_out:.2g} points"
-            say(f"{share}, more than --max-loss {max_loss:g}: use more held-out samples to measure such a loss")
+            say(f"{share}, more than --max-loss {max_loss:g}: hold out more samples to measure it (docs/data.md)")
     if done.criterion == "accuracy" and done.classes:
         verdict = chance_verdict("", "the float model", done.before["accuracy"], done.held_out, len(done.classes))
         if verdict is not None:

@@ -74,7 +74,8 @@ def _float_image_reason(inputs: Sequence[Slot]) -> str:
     """Return why a model takes no files of images if it takes one image of normalised numbers; "" otherwise."""
     if len(inputs) != 1 or inputs[0].dtype.kind != "f" or len(inputs[0].shape) != 3:
         return ""
-    return f"; the model takes normalised {inputs[0].dtype} numbers: export it with --preprocess to send image files"
+    numbers = f"the model takes normalised {inputs[0].dtype} numbers"
+    return f"; {numbers}: to send image files, write it by archir export or archir compile with --preprocess"
 
 
 def _from_json(body: bytes, inputs: Sequence[Slot]) -> Arrays:

@@ -204,7 +204,7 @@ def test_malformed_requests_are_refused(status: int, request_: dict[str, Any], s
 
 def test_image_for_a_model_of_floats_names_the_cause(service: Running) -> None:
     error = service.ask(body=b"\x89PNG", kind="image/png").json["error"]
-    assert "the model takes normalised float32 numbers: export it with --preprocess to send image files" in error
+    assert "the model takes normalised float32 numbers: to send image files, write it by archir" in error
     assert "--preprocess" not in service.ask(body=b"{}", kind="text/plain").json["error"]
 
 

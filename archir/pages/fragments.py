@@ -72,7 +72,7 @@ def image(svg: str, alt: str) -> str:
 
 
 def _scrolled(content: str) -> str:
-    return f'<div style="overflow:auto">{content}</div>'
+    return f'<div style="overflow:auto" tabindex="0">{content}</div>'
 
 
 def severity_badge(severity: str) -> str:

@@ -92,8 +92,13 @@ def bare_table(
     content: Callable[[object], str],
     kind: str = "",
 ) -> str:
-    """Return a table; `attributes` and `content` return the attributes and the HTML code of a cell."""
-    top = "".join(f'<th scope="col"{attributes(cell)}>{content(cell)}</th>' for cell in head)
+    """Return a table; `attributes` and `content` return the attributes and the HTML code of a cell.
+
+    An empty text in `head` is a column without a heading.
+    """
+    top = "".join(
+        f'<th scope="col"{attributes(cell)}>{content(cell)}</th>' if cell != "" else "<td></td>" for cell in head
+    )
     lines = (
         f'<tr><th scope="row"{attributes(first)}>{content(first)}</th>'
         f"{''.join(f'<td{attributes(cell)}>{content(cell)}</td>' for cell in cells)}</tr>"

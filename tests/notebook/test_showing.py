@@ -46,7 +46,7 @@ TAGS = {
     "b", "code", "details", "div", "img", "pre", "span", "strong", "summary", "table", "tbody", "td", "th", "thead",
     "tr",
 }  # fmt: skip
-ATTRIBUTES = {"alt", "class", "open", "scope", "src", "style"}
+ATTRIBUTES = {"alt", "class", "open", "scope", "src", "style", "tabindex"}
 
 
 @cache

@@ -226,7 +226,8 @@
     const box = boxes[number], { width, height } = sheet, shown = open.has(number);
     corner.set(number, [x, y, width, height]);
     const handle = make("g", { class: "handle", role: "button", tabindex: 0, "data-box": number });
-    handle.setAttribute("aria-label", [box.title, ...box.lines, ...(box.warmth ? [box.warmth] : [])].join(" "));
+    const lines = shown ? [box.header] : box.lines;
+    handle.setAttribute("aria-label", [box.title, ...lines, ...(box.warmth ? [box.warmth] : [])].join(" "));
     if (box.parts) handle.setAttribute("aria-expanded", shown);
     const group = make("g", { class: box.style, "data-number": number });
     if (box.warmth) group.append(make("title", {}, [box.title, box.warmth].join("\n")));
@@ -234,8 +235,8 @@
       const low = y + sizes.header, inside = [];
       group.append(make("rect", { class: "open", x, y, width, height, rx: 8 }), handle);
       const band = `M${x},${low}V${y + 8}q0,-8 8,-8H${x + width - 8}q8,0 8,8V${low}Z`;
-      const heading = make("text", { class: "title", x: x + 12, y: y + 18 }, box.title,
-        make("tspan", { class: "line", dx: 8 }, box.header));
+      const heading = make("text", { class: "title", x: x + 12, y: y + 18 }, box.title, " ",
+        make("tspan", { class: "line", dx: 4 }, box.header));
       headings.push([heading, x + 12, x + 12 + width - box.least]);
       handle.append(make("path", { class: "band", d: band }), heading);
       drawParts(number, sheet, x, y, inside);

@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --root-u
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test near ready lint types layers fmt docs editors bench bench-gpu test-gpu soak playground build lock clean
+.PHONY: help venv demo test near ready lint types layers fmt docs links editors bench bench-gpu test-gpu soak playground build lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -53,11 +53,16 @@ fmt: $(STAMP) ## Format the Python and .arch code.
 	$(BIN)/ruff check --fix .
 	$(BIN)/archir fmt examples archir/language/std
 
-# SITE_URL and SITE_REPOSITORY, where the site and its sources are published, add canonical links and edit links.
+# SITE_URL and SITE_REPOSITORY, where the site and its sources are published, add canonical links and edit links. For a
+# release, make docs SITE=site/0.2.0 SITE_URL=https://HOST/0.2.0/ also lists the version in site/versions.json.
+SITE ?= docs/_build/html
 docs: $(STAMP) ## Build the documentation in docs/_build/html.
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/zoo.py
-	$(BIN)/sphinx-build -W -q -j 2 -c docs . docs/_build/html
+	$(BIN)/sphinx-build -W -q -j 2 -c docs . $(SITE)
+
+links: $(STAMP) ## Check the external links of the documentation; needs a network.
+	$(BIN)/sphinx-build -q -b linkcheck -c docs . docs/_build/links
 
 editors: $(STAMP) ## Test the VS Code extension and build editors/vscode/archir.vsix; needs npm.
 	npm --prefix editors/vscode ci --ignore-scripts

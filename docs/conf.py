@@ -6,6 +6,7 @@ pages, and pages of diagnostics and examples need no copies.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
@@ -15,18 +16,20 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from docutils import nodes
+from packaging.version import Version
 from pygments.lexers.special import TextLexer
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.search.en import SearchEnglish
 
+from archir.utils.files import write_atomic
 from archir_grammar.highlighting import ArchLexer
 
 HERE = Path(__file__).resolve().parent
 KEYWORDS: dict[str, list[str]] = tomllib.loads((HERE / "keywords.toml").read_text("utf-8"))
 """Phrases that readers search for, by the page that answers them."""
-MAX_DESCRIPTION = 160
-"""Maximum number of characters of a page's description, which search engines show."""
+MIN_DESCRIPTION, MAX_DESCRIPTION = 60, 160
+"""Numbers of characters of a page's description, which search engines show."""
 
 project = "archir"
 author = "the authors of archir"
@@ -70,6 +73,7 @@ templates_path = ["templates"]
 html_extra_path = ["root"]
 html_static_path = ["static"]
 html_css_files = ["archir.css"]
+html_js_files = ["archir.js"]
 html_search_scorer = str(HERE / "scorer.js")
 html_copy_source = False
 html_show_sourcelink = False
@@ -109,6 +113,7 @@ def setup(app: Sphinx) -> None:
     app.connect("doctree-read", _add_keywords)
     app.connect("autodoc-process-docstring", _link_pages)
     app.connect("html-page-context", _add_head)
+    app.connect("build-finished", _list_version)
 
 
 def _add_captions(app: Sphinx, document: str, source: list[str]) -> None:
@@ -145,14 +150,31 @@ def _link_pages(app: Sphinx, kind: str, name: str, value: object, options: objec
 
 def _add_head(app: Sphinx, page: str, template: str, context: dict[str, Any], document: nodes.document | None) -> None:
     """Describe a page by its first paragraph; resolve the links of the error page from the root of the site."""
-    paragraph = None if document is None else document.next_node(nodes.paragraph)
-    if paragraph is not None:
-        text = " ".join(paragraph.astext().split())
-        short = text if len(text) <= MAX_DESCRIPTION else text[:MAX_DESCRIPTION].rpartition(" ")[0] + " ..."
-        context["metatags"] += f'<meta name="description" content="{escape(short)}">\n'
     if page == "404":
         root = urlsplit(html_baseurl).path.rstrip("/")
         context["metatags"] = f'<base href="{root}/">\n'
+    paragraph = None if document is None else document.next_node(nodes.paragraph)
+    if document is None or paragraph is None:
+        title = {"404": "Page not found", "search": "Search"}.get(page, "Index")
+        text = f"{title}, a page of the documentation of archir, a compiler for neural architecture search."
+    else:
+        text = " ".join(paragraph.astext().split())
+        if len(text) < MIN_DESCRIPTION:
+            text = f"{document.next_node(nodes.title).astext()}. {text}"
+    if len(text) > MAX_DESCRIPTION:
+        text = text[: MAX_DESCRIPTION - 3].rpartition(" ")[0] + " ..."
+    context["metatags"] = f'{context.get("metatags") or ""}<meta name="description" content="{escape(text)}">\n'
+
+
+def _list_version(app: Sphinx, error: Exception | None) -> None:
+    """Add this version to the list beside its folder, from which pages offer the versions, if it is published."""
+    if error is None and app.builder.format == "html" and html_baseurl:
+        file = Path(app.outdir).parent / "versions.json"
+        versions = json.loads(file.read_text("utf-8")) if file.exists() else []
+        url = f"{Path(app.outdir).name}/"
+        versions = [{"version": release, "url": url}, *(entry for entry in versions if entry["url"] != url)]
+        versions.sort(key=lambda entry: Version(entry["version"]), reverse=True)
+        write_atomic(file, json.dumps(versions, indent=2).encode())
 
 
 def _captioned(snippet: re.Match[str]) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
 import click
 import pytest
+from bs4 import BeautifulSoup, Tag
 from pydantic import BaseModel
 
 import archir
@@ -43,6 +44,7 @@ from tests.contrast import LOW_CONTRAST
 from tests.documents import DOCUMENTS, Snippet, commands, execute, run_python, snippets, unpack
 from tests.examples import elaborate_once
 from tests.plugins import forgotten
+from tests.project.conftest import sphinx
 from tests.service import running
 from tests.soak import with_soak
 
@@ -308,29 +310,10 @@ def test_documented_measurements_come_from_benchmark_results(page: str, results:
         assert any(text in measured for text in shown), name
 
 
-PUBLISHED = {"SITE_URL": "https://example.org/archir/", "SITE_REPOSITORY": "https://github.com/example/archir"}
-"""Where a site is published, for the links that need it."""
-
-
-def sphinx(builder: str, folder: Path) -> None:
-    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-j", "2", "-b", builder, "-c", str(ROOT / "docs")]
-    places = ["-d", str(folder / "trees"), str(ROOT), str(folder / builder)]
-    done = subprocess.run([*command, *places], capture_output=True, text=True, env={**os.environ, **PUBLISHED})
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.mark.soak
 def test_sphinx_reads_all_pages_without_warnings(tmp_path: Path) -> None:
     """References, tables of contents, snippets; nothing is written."""
     sphinx("dummy", tmp_path)
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the documentation as it is built, without warnings."""
-    folder = tmp_path_factory.mktemp("site")
-    sphinx("html", folder)
-    return folder / "html"
 
 
 @pytest.mark.soak
@@ -345,16 +328,66 @@ def test_site_has_anchors_and_file_captions(site: Path) -> None:
 
 @pytest.mark.soak
 def test_every_page_has_title_description_icon_and_edit_link(site: Path) -> None:
+    """Also a heading of each level down to the lowest, texts of links and images, and a size for phones."""
     pages = {path: path.read_text("utf-8") for path in site.rglob("*.html") if "_static" not in path.parts}
     assert len(pages) > 300
-    made = {site / f"{name}.html" for name in ("index", "genindex", "search", "404", "py-modindex")}
+    made = {site / f"{name}.html" for name in ("index", "genindex", "search", "404")}
+    titles, descriptions = Counter[str](), Counter[str]()
     for path, text in pages.items():
-        assert re.search(r"<title>[^<]{6,}</title>", text), path
+        parsed = BeautifulSoup(text, "html.parser")
+        titles.update(title.text for title in parsed.select("title:not(svg title)"))
+        descriptions.update(str(tag["content"]) for tag in parsed.select('meta[name="description"]'))
+        assert parsed.select('html[lang="en"]'), path
+        assert parsed.select('meta[name="viewport"]'), path
+        levels = [int(heading.name[1]) for heading in parsed.select("h1, h2, h3, h4, h5, h6")]
+        assert levels.count(1) == 1, path
+        assert all(lower <= level + 1 for level, lower in pairwise([0, *levels])), path
+        assert all(str(image.get("alt", "")).strip() for image in parsed.select("img")), path
+        assert all(_text(link) and link["href"] for link in parsed.select("a[href]")), path
         if path not in made:
-            assert len(re.findall(r'<meta name="description" content="[^"]{20,}">', text)) == 1, path
             assert 'rel="edit"' in text, path
             assert '_static/logo.svg"' in text, path
-            assert len(re.findall("<h1>", text)) == 1, path
+    for texts, shortest, longest in ((titles, 6, 120), (descriptions, 40, 160)):
+        assert [text for text, count in texts.items() if count > 1] == []
+        assert texts.total() == len(pages)
+        assert [text for text in texts if not shortest <= len(text) <= longest] == []
+
+
+def _text(link: Tag) -> str:
+    """The text by which a link is read aloud."""
+    images = [str(image["alt"]) for image in link.select("img")]
+    return " ".join([*images, link.text, str(link.get("aria-label", "")), str(link.get("title", ""))]).strip()
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(PROGRAM is None, reason="needs chromium")
+def test_reader_stays_on_the_page_in_another_version(address: str, browser: Chromium) -> None:
+    """Chosen with the keyboard; a page that the other version does not have leads to its first page."""
+    for name, reached in (("docs/tutorial.html", "docs/tutorial.html"), ("docs/glossary.html", "")):
+        browser.open(f"{address}archir/{name}")
+        browser.until("!document.querySelector('.versions').hidden")
+        browser.run("document.querySelector('.versions summary').focus()")
+        browser.press("Enter", 13, "\r")
+        links = browser.run("[...document.querySelectorAll('.versions a')].map(link => link.textContent)")
+        assert links == ["0.2.0", "0.1.0"]
+        browser.until(f"document.querySelector('.versions a[aria-current]').pathname === '/archir/{name}'")
+        for _ in range(2):
+            browser.press("Tab", 9)
+        browser.until(f"document.activeElement.pathname === '/old/{reached}'")
+        browser.press("Enter", 13, "\r")
+        browser.until(f"location.pathname === '/old/{reached}' && document.title === 'Old'")
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(PROGRAM is None, reason="needs chromium")
+def test_a_single_version_is_not_offered(site: Path, address: str, browser: Chromium) -> None:
+    """Nor is anything if the list of versions cannot be read."""
+    assert json.loads((site.parent / "versions.json").read_text()) == [{"version": archir.__version__, "url": "html/"}]
+    for opened in (f"{address}one/archir/docs/index.html", site / "docs" / "index.html"):
+        browser.open(opened)
+        browser.run("void fetch('../../versions.json').catch(() => {}).finally(() => { window.answered = true; })")
+        browser.until("window.answered === true")
+        assert browser.run("document.querySelector('.versions').hidden")
 
 
 @pytest.mark.soak
@@ -364,13 +397,6 @@ def test_error_page_resolves_its_links_from_the_root_of_the_site(site: Path) -> 
     assert '<link rel="canonical" href="https://example.org/archir/docs/install.html"' in (
         site / "docs" / "install.html"
     ).read_text("utf-8")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    chromium = Chromium(tmp_path_factory.mktemp("browser"))
-    yield chromium
-    chromium.close()
 
 
 QUESTIONS = {
@@ -452,10 +478,23 @@ def test_copy_button_omits_command_output(site: Path, browser: Chromium) -> None
     assert python == snippets(index, "python")[0].text.strip()
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+LINKED = [
+    *DOCUMENTS,
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "archir" / "diagnostics" / "codes").glob("*.md")),
+]
+
+
+@pytest.mark.parametrize("path", LINKED, ids=named)
 def test_links_lead_somewhere(path: Path) -> None:
-    links = re.findall(r"\]\(([^)#:\s]+)\)", path.read_text("utf-8"))
-    assert [link for link in links if not (path.parent / link).exists()] == []
+    """Those to other sites, which `make links` opens, are complete addresses."""
+    links = re.findall(r"\]\(([^)\s]+)\)", prose(path)) + re.findall(r"<(\w+:[^>\s]+)>", prose(path))
+    external = [link for link in links if ":" in link]
+    complete = re.compile(r"https://(?!example\.)[a-z0-9-]+(\.[a-z0-9-]+)+(/[\w./#?=%-]*)?")
+    assert [link for link in external if not complete.fullmatch(link) or re.search(r"NAME|OWNER|TODO", link)] == []
+    local = [link.partition("#")[0] for link in links if ":" not in link]
+    assert [link for link in local if not (path.parent / link).exists()] == []
 
 
 # figures

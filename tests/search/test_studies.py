@@ -81,10 +81,14 @@ objectives = ["accuracy:max", "params:min"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The space, its table and the study."""
-    (tmp_path / "space.arch").write_text(SPACE)
-    (tmp_path / "results.toml").write_text(MAPPING)
-    (tmp_path / "study.toml").write_text(STUDY)
+    return unpacked(tmp_path)
+
+
+def unpacked(folder: Path) -> Path:
+    """Write the space, its table and the study into a folder, and return the folder."""
+    (folder / "space.arch").write_text(SPACE)
+    (folder / "results.toml").write_text(MAPPING)
+    (folder / "study.toml").write_text(STUDY)
     rng = np.random.default_rng(0)
     space = archir.loads(SPACE)
     lines = ["op_0,op_1,op_2,op_3,short,long,seconds"]
@@ -92,8 +96,8 @@ def folder(tmp_path: Path) -> Path:
         good = 0.6 + sum(0.03 * (code != 3) + 0.02 * (code == i % 3) for i, code in enumerate(one.codes))
         cells = [*one.values(), good + rng.normal() / 20, good + rng.normal() / 100, 10 + sum(one.codes)]
         lines.append(",".join(map(str, cells)))
-    (tmp_path / "results.csv").write_text("\n".join(lines) + "\n")
-    return tmp_path
+    (folder / "results.csv").write_text("\n".join(lines) + "\n")
+    return folder
 
 
 def done(folder: Path, text: str | None = None, **more: Any) -> StudyOutcome:

@@ -81,11 +81,15 @@ baseline = "slow"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The space, the recipe and the study."""
-    (tmp_path / "net.arch").write_text(SPACE)
-    (tmp_path / "recipe.toml").write_text(RECIPE)
-    (tmp_path / "study.toml").write_text(STUDY)
-    return tmp_path
+    return unpacked(tmp_path)
+
+
+def unpacked(folder: Path) -> Path:
+    """Write the space, the recipe and the study into a folder, and return the folder."""
+    (folder / "net.arch").write_text(SPACE)
+    (folder / "recipe.toml").write_text(RECIPE)
+    (folder / "study.toml").write_text(STUDY)
+    return folder
 
 
 def study(folder: Path, *options: str, text: str | None = None, code: int = 0, out: str = "out") -> Result:

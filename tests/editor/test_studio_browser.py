@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from archir.tools.studio.server import Studio
+from tests.axe import needs_axe, violations
 from tests.chromium import PROGRAM, Chromium
-from tests.conftest import EXAMPLES, ROOT
+from tests.conftest import EXAMPLES
 from tests.editor.test_studio import SMALL
 from tests.studio import served
 
-AXE = ROOT / "editors" / "studio" / "node_modules" / "axe-core" / "axe.min.js"
 SIZES = {"wide": (1440, 900), "middle": (1024, 800), "narrow": (400, 1600)}
 
 pytestmark = [
@@ -275,7 +275,7 @@ def test_names_are_shown_as_text(opened: Page) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: `npm ci` in editors/studio")
+@needs_axe
 def test_axe_finds_no_accessibility_problems(chromium: Chromium, studio: Studio, dark: bool, tmp_path: Path) -> None:
     page = Page(chromium, studio.address, dark)
     page.edit("batch_norm", "batch_nrm")
@@ -286,19 +286,8 @@ def test_axe_finds_no_accessibility_problems(chromium: Chromium, studio: Studio,
             page.until("document.getElementById('status').dataset.kind === 'valid'")
             page.run("document.getElementById('sample').click()")
             page.until("document.querySelectorAll('#differences tbody tr').length > 0")
-        assert faults(page) == []
+        assert violations(chromium) == []
     picture = tmp_path / "picture.html"
     picture.write_text(page.run("document.querySelector('#frames iframe').srcdoc"))
     chromium.open(picture, dark)
-    assert faults(page) == []
-
-
-def faults(page: Page) -> Any:
-    """What axe-core has against a page as it is."""
-    page.run(AXE.read_text() + ";0")
-    page.run("void axe.run({ iframes: false }).then((found) => { window.found = found; })")
-    page.until("!!window.found")
-    assert page.run("found.passes.length") > 10
-    found = page.run("found.violations.map((one) => [one.id, one.nodes.map((node) => node.html)])")
-    page.run("delete window.found")
-    return found
+    assert violations(chromium) == []

@@ -354,7 +354,7 @@ def test_the_page_in_a_browser(folder: Path, tmp_path: Path) -> None:
     try:
         browser.open(folder / "out" / "report.html")
         assert browser.run("document.querySelectorAll('svg .band').length") == 2
-        assert browser.run("document.querySelectorAll('section').length") == 4
+        assert browser.run("document.querySelectorAll('section').length") == 6
         browser.picture(tmp_path / "page.png", 1200, 1600)
     finally:
         browser.close()

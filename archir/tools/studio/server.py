@@ -131,14 +131,13 @@ class Studio:
         return JSONResponse({"digest": _digest(text)})
 
     async def _ask(self, request: Request) -> Response:
-        """Answer a request of the page, with status 409 if a newer request has replaced it."""
+        """Answer a request of the page; with null if a newer request has replaced it."""
         kind = request.path_params["kind"]
         if kind not in self._session.kinds:
             return _error_response(404, f"there are no requests of kind `{kind}`")
         fields = await _fields(request)
         page_and_kind = RequestFields(fields).text("page", 64), kind
-        answer = await run_in_threadpool(self._answer, page_and_kind, fields)
-        return JSONResponse(answer) if answer is not None else _error_response(409, "a newer request replaced this one")
+        return JSONResponse(await run_in_threadpool(self._answer, page_and_kind, fields))
 
     def _answer(self, page_and_kind: tuple[str, str], fields: Any) -> Answer | None:
         """Return the answer to a request, or None if a newer request of the same kind from the same page replaced

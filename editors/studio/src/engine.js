@@ -23,7 +23,7 @@ export class Server {
       throw new RequestError("The studio does not answer. Is `archir studio` still running?");
     }
     const answer = await response.json().catch(() => ({}));
-    if (!response.ok) throw Object.assign(new RequestError(answer.error || `The studio answered with status ${response.status}.`), { status: response.status });
+    if (!response.ok) throw new RequestError(answer.error || `The studio answered with status ${response.status}.`);
     return answer;
   }
 
@@ -41,7 +41,7 @@ export class Server {
       const answer = await this.fetch(`ask/${kind}`, { ...fields, page: this.page }, controller.signal);
       return this.running.get(kind) === controller ? answer : null;
     } catch (error) {
-      if (error.status === 409 || this.running.get(kind) !== controller) return null;
+      if (this.running.get(kind) !== controller) return null;
       throw error;
     } finally {
       if (this.running.get(kind) === controller) this.running.delete(kind);

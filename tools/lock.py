@@ -24,7 +24,7 @@ TORCH_PACKAGE = re.compile(r"(torch|triton|nvidia-[a-z0-9-]+|cuda-[a-z0-9-]+)=="
 def lock_text(*excluded: str) -> str:
     """Return the text of the lock file without the packages `left_out`."""
     command = [
-        "uv", "pip", "compile", "pyproject.toml", "--extra", "dev", "--universal", "--python-version", "3.11.7",
+        "uv", "pip", "compile", "pyproject.toml", "--extra", "dev", "--universal", "--python-version", "3.11",
         "--constraint", "constraints.txt", "--generate-hashes", "--no-header", "--no-annotate", "--quiet",
         *(part for name in excluded for part in ("--no-emit-package", name)),
     ]  # fmt: skip

@@ -34,7 +34,7 @@ def main() -> None:
     archir("check", space)
     archir("compile", space, "-o", OUT / "space.ir")
     archir("count", space)
-    archir("sample", space, "--seed", "0", *SMALL, "-o", arch)
+    archir("sample", space, "--seed", "1", *SMALL, "-o", arch)
     archir("cost", space, "--arch", arch)
     archir("compile", space, "--arch", arch, "--to", "torch", "-o", OUT / "network.py")
     archir("train", space, "--arch", arch, "--data", "digits", *TRAINING, "-o", run)

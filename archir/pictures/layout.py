@@ -11,7 +11,7 @@ from bisect import bisect_right, insort
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import ceil, inf
 from random import Random
 from statistics import fmean
@@ -409,11 +409,13 @@ def _arrange(order: Plan, sheets: Sequence[Sheet], least: float) -> Sheet:
     tops, bottoms = _row_bounds(order, sheets, middles)
     corners = [(0.0, 0.0)] * len(sheets)
     rights = [max((middles[slot] + size(slot) / 2 for slot in row), default=0.0) for row in order.rows]
-    spots = _spots_beside(order, sheets, total_width, tops, bottoms, rights)
-    margin, total_width, lowest = spots or _columns(order, sheets, total_width, bottoms[-1])
+    margin = _corners_beside(order, sheets, total_width, tops, bottoms, rights)
+    if margin is None:
+        margin, total_width, lowest = _columns(order, sheets, total_width, bottoms[-1])
+        bottoms[-1] = max(bottoms[-1], lowest)
     for part, corner in zip(order.margin, margin, strict=True):
         corners[part] = corner
-    tops[-1] = bottoms[-1] = max(bottoms[-1], lowest)
+    tops[-1] = bottoms[-1]
     for row, slots in enumerate(order.rows):
         for slot in slots:
             if order.parts[slot] >= 0:
@@ -429,28 +431,26 @@ def _arrange(order: Plan, sheets: Sequence[Sheet], least: float) -> Sheet:
     return Sheet(total_width, bottoms[-1], tuple(corners), tuple(edges), entries, exits)
 
 
-def _spots_beside(
+def _corners_beside(
     order: Plan,
     sheets: Sequence[Sheet],
     width: float,
     tops: Sequence[float],
     bottoms: Sequence[float],
     rights: Sequence[float],
-) -> tuple[list[tuple[float, float]], float, float] | None:
-    """Stack the parts in the margin at the right of rows that leave enough room, as high as possible; None if none do.
+) -> list[tuple[float, float]] | None:
+    """Stack the parts in the margin at the right of rows that leave enough room in a box of the given width, as high as
+    possible; return their corners, or None if there is not enough room.
 
-    `rights` are the right ends of the rows. The result is that of `_columns`.
+    `rights` are the right ends of the rows.
     """
-    if not order.margin:
-        return None
-    x = width - PAD - max(sheets[part].width for part in order.margin)
-    stack = sum(sheets[part].height + GAP / 2 for part in order.margin) - GAP / 2
+    offsets = [0.0, *accumulate(sheets[part].height + GAP / 2 for part in order.margin)]
+    x = width - PAD - max((sheets[part].width for part in order.margin), default=0.0)
     for first in range(1, len(tops)):
-        end = tops[first] + stack
+        end = tops[first] + offsets[-1] - GAP / 2
         near = [rights[row] for row in range(first, len(tops)) if bottoms[row - 1] < end]
         if end <= bottoms[-1] and max(near) + GAP <= x:
-            heights = [sheets[part].height + GAP / 2 for part in order.margin]
-            return [(x, tops[first] + sum(heights[:i])) for i in range(len(heights))], width, 0.0
+            return [(x, tops[first] + offset) for offset in offsets[:-1]]
     return None
 
 

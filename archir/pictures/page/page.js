@@ -66,9 +66,9 @@
     const highest = Math.max(bottoms[last], sizes.column) - sizes.header, first = sizes.header + sizes.pad;
     const count = Math.max(1, Math.ceil(stack / highest));
     let spotX = width - sizes.pad + sizes.gap, spotY = first;
-    const spot = spotsBeside(beside.map((part) => inner[part]), width, tops, bottoms, rights);
-    beside.forEach((part, i) => { if (spot) corners[part] = spot[i]; });
-    for (const part of spot ? [] : beside) {
+    const margin = cornersBeside(beside.map((part) => inner[part]), width, tops, bottoms, rights);
+    beside.forEach((part, i) => { if (margin) corners[part] = margin[i]; });
+    for (const part of margin ? [] : beside) {
       if (spotY > first + stack / count) [spotX, spotY] = [width - sizes.pad + sizes.gap, first];
       corners[part] = [spotX, spotY];
       spotY += inner[part].height + sizes.gap / 2;
@@ -91,10 +91,9 @@
     return { width, height: bottoms[last], inner, corners, edges, entries: ports(0), exits: ports(last) };
   }
 
-  function spotsBeside(parts, width, tops, bottoms, rights) {
-    if (!parts.length) return null;
+  function cornersBeside(parts, width, tops, bottoms, rights) {
     const heights = parts.map((part) => part.height + sizes.gap / 2), stack = heights.reduce((sum, height) => sum + height, -sizes.gap / 2);
-    const x = width - sizes.pad - Math.max(...parts.map((part) => part.width));
+    const x = width - sizes.pad - Math.max(0, ...parts.map((part) => part.width));
     const row = tops.findIndex((top, first) => {
       const near = rights.filter((_, each) => each >= first && bottoms[each - 1] < top + stack);
       return first && top + stack <= bottoms[bottoms.length - 1] && Math.max(...near) + sizes.gap <= x;

@@ -166,6 +166,11 @@ def data_url(svg: str) -> str:
     return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
 
 
+def verdict(content: str, kind: str) -> Html:
+    """Return a marked paragraph with a conclusion, given as HTML code; `kind` is good, neutral or poor."""
+    return Html(f'<p class="verdict {kind}">{content}</p>')
+
+
 def image(svg: str, alt: str) -> Html:
     """Return an SVG document as an image that scrolls if it is too large."""
     return Html(f'<div class="picture" tabindex="0"><img alt="{escape(alt)}" src="{data_url(svg)}"></div>')

@@ -16,6 +16,7 @@ from typing import Any
 
 from archir.pages.charts import LineChart
 from archir.pages.page import Html, Number, details, facts, image, page, progress_bar, table, value_html
+from archir.pages.page import verdict as marked
 from archir.runs.trial_report import TrialTable, front_section, importance_section, label_text, trials_section
 from archir.runs.verdicts import Verdict, decidedness, equal_shares, overall
 from archir.search.fronts import format_metric, is_fraction
@@ -206,7 +207,7 @@ def _verdict(verdict: Verdict) -> str:
     kinds = {"worked": "good", "room left": "neutral", "not judged": "neutral"}
     kind = kinds.get(verdict.state, "poor")
     phase = f"<code>{escape(verdict.phase)}</code> " if verdict.phase else ""
-    return f'<p class="verdict {kind}">{phase}<b>{escape(verdict.claim)}</b>: {escape(verdict.evidence)}.</p>'
+    return marked(f"{phase}<b>{escape(verdict.claim)}</b>: {escape(verdict.evidence)}.", kind)
 
 
 def _verdicts(verdicts: Sequence[Verdict]) -> str:

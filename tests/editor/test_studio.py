@@ -295,6 +295,11 @@ def test_page_highlights_keywords_of_the_parser() -> None:
     assert {word.strip(' ",\n') for word in listed.partition("[")[2].split(",")} - {""} == KEYWORDS
 
 
+def test_links_contain_programs_as_long_as_those_of_requests() -> None:
+    source = (ROOT / "editors" / "studio" / "src" / "link.js").read_text()
+    assert f"const MAX_TEXT = {MAX_TEXT:_};" in source
+
+
 def test_page_loads_no_external_resources() -> None:
     for name in ("index.html", "studio.css"):
         text = page_file(name).decode()

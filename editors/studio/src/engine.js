@@ -57,7 +57,7 @@ export class Server {
 export class Playground {
   /** `onProgress` is called with the loaded share of Python's files, from 0 to 1, and with null when Python runs. */
   constructor(onProgress) {
-    this.prepared = {};
+    this.prepared = [];
     this.waiting = new Map();
     this.running = null;
     this.worker = new Worker(`worker.js?bytes=${document.documentElement.dataset.bytes}`, { type: "module" });
@@ -77,15 +77,16 @@ export class Playground {
     }, () => onProgress(null));
   }
 
-  /** Return no file. Requests about the first example are answered from `first.json` until Python runs. */
+  /** Return no file. The requests in `first.json`, about the first example, are answered from there until Python runs. */
   async file() {
-    this.prepared = await fetch("first.json").then((response) => response.json()).catch(() => ({}));
+    this.prepared = await fetch("first.json").then((response) => response.json()).catch(() => []);
     return { name: "space.arch", text: null, digest: null };
   }
 
   async ask(kind, fields) {
-    const prepared = this.prepared[kind];
-    if (!this.started && prepared && fields.text === this.prepared.text && !fields.architecture && (fields.heat || "macs") === "macs") return prepared;
+    const isSame = (entry) => entry.kind === kind && Object.entries(entry.fields).every(([name, value]) => fields[name] === value);
+    const prepared = this.started ? undefined : this.prepared.find(isSame);
+    if (prepared) return prepared.answer;
     const answer = new Promise((resolve, reject) => {
       const before = this.waiting.get(kind);
       if (before) before.resolve(null);

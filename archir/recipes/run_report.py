@@ -17,6 +17,7 @@ from archir.ir.serial import from_json
 from archir.passes.cost import cost
 from archir.pictures import picture
 from archir.recipes.external_files import describe_training_data
+from archir.recipes.next_steps import NextSteps, Step
 from archir.recipes.parsing import RecipeFile, recipe_of_run
 from archir.recipes.recipe import Phase
 from archir.recipes.spaces import space_of
@@ -208,12 +209,9 @@ class _Reader:
         last = phases[-1]
         if network is not None:
             last = next(phase for phase in phases if phase.name == network["phase"])
-            measured = {last.name: select_measures(network)} | dict(reversed(self._measures().items()))
-            for name, measures in measured.items():
+            for name, measures in reversed(self._measures().items()):
                 for measure, value in measures.items():
-                    if measure not in _NOT_MEASURES:
-                        heading = f"{measure.replace('_', ' ')} of {name}, held out"
-                        result[heading] = format_metric(measure, value)
+                    result[f"{measure.replace('_', ' ')} of {name}, held out"] = format_metric(measure, value)
             result |= {"parameters": network["params"], "multiply-accumulates": network["macs"]}
             result |= self._bounded_costs(last) or {"bounds on costs": "none"}
             if "onnx" in self.summary:
@@ -493,71 +491,17 @@ class _Reader:
 
     # what to do next
 
-    def _next_steps(self, trials: Mapping[str, TrialTable], verdicts: Sequence[Verdict]) -> Iterator[tuple[str, str]]:
-        """Yield (purpose, command) pairs; the commands name the run's folder without its parent."""
-        folder, recipe = self.run.folder.name, self.recipe_file.recipe
-        name = shlex.quote(folder)
-        if not self.summary:
-            if not is_locked(self.run.folder):
-                yield "Continue the run", f"archir search --resume {name}"
-            return
-        yield from self._verdict_steps(trials, [each for each in verdicts if each.state != "room left"])
-        if self._networks:
-            yield from self._random_steps(trials)
-        yield from self._verdict_steps(trials, [each for each in verdicts if each.state == "room left"])
-        seed = recipe.seed + 1
-        if BEFORE_AND_AFTER not in self.run.entries:
-            settings = _set_options({**overrides(self.run), "seed": str(seed)})
-            again = f"archir search RECIPE{settings} -o {name}-seed{seed}"
-            yield "Search with another seed, from the recipe's file", again
-            yield "Compare the seeds", f"archir compare {name} {name}-seed{seed}"
-        if "onnx" in self.summary:
-            yield "Measure the speed of the network", f"archir bench {name}/model.onnx"
-            yield "Use the network", f"archir export {name} -o network.onnx"
-
-    def _verdict_steps(
-        self, trials: Mapping[str, TrialTable], verdicts: Sequence[Verdict]
-    ) -> Iterator[tuple[str, str]]:
-        """Yield the commands that change what verdicts object to."""
-        name, changed = shlex.quote(self.run.folder.name), overrides(self.run)
-        for verdict in verdicts:
-            changes = {f"{verdict.phase}.{key}": str(value) for key, value in verdict.change.items()}
-            if changes and verdict.phase in trials:
-                yield f"{verdict.claim}: search on", f"archir search --resume {name}{_set_options(changes)}"
-            elif changes.keys() & changed.keys():
-                purpose = f"{verdict.claim}: run the recipe without the changes by --set"
-                yield purpose, f"archir search RECIPE -o {name}-unchanged"
-            elif changes:
-                settings = _set_options({**changed, **changes})
-                yield f"{verdict.claim}: train longer", f"archir search RECIPE{settings} -o {name}-longer"
-
-    def _random_steps(self, trials: Mapping[str, TrialTable]) -> Iterator[tuple[str, str]]:
-        """Yield the commands that train a random network, of about the same cost if trials have one, and compare it."""
-        name = shlex.quote(self.run.folder.name)
-        if not trials and self._choices():
-            yield "Train a random network of the space, of any cost, to compare", self._train_random()
-            yield "Compare it with this run", f"archir compare {name} random-1"
-        for phase, table in trials.items():
-            _, initial = self._initial(phase)
-            others = [row for row, _ in table.scored[1:] if row.id in initial]
-            if not others:
-                continue
-            best = table.scored[0][0]
-            row = min(others, key=lambda row: abs(table.at(row) - table.at(best))) if table.other else others[0]
-            share = table.at(row) / table.at(best) - 1 if table.other and table.at(best) else 0
-            how_near = f" of similar cost ({column_heading(table.other)} {share:+.0%})" if table.other else ""
-            yield f"Train a random candidate of {phase}{how_near}, to compare", table.command(row.id)
-            yield "Compare it with this run", f"archir compare {name} {phase}-{row.id}"
-
-    def _train_random(self) -> str:
-        """Return the command that trains a random architecture with the settings of the last trained network."""
-        phase = next(each for each in reversed(self.recipe_file.recipe.phase) if each.name in self._networks)
-        recipe = self.recipe_file.recipe
-        parameters = {**recipe.parameters, **phase.parameters}
-        values = "".join(f" -p {shlex.quote(f'{name}={json.dumps(value)}')}" for name, value in parameters.items())
-        space = shlex.quote(f"{self.run.folder.name}/space/{phase.space or recipe.space}")
-        data = shlex.quote(str(recipe.data_of(phase).source))
-        return f"archir train {space}{values} --seed 1 --data {data} --epochs {phase.training.epochs} -o random-1"
+    def _next_steps(self, trials: Mapping[str, TrialTable], verdicts: Sequence[Verdict]) -> Iterator[Step]:
+        """Yield what to do next: for a run that is not finished, only that it can be continued."""
+        if self.summary:
+            random_trials = {name: self._initial(name)[1] for name in trials}
+            is_shrunk, is_exported = BEFORE_AND_AFTER in self.run.entries, "onnx" in self.summary
+            yield from NextSteps(
+                self.run, self.recipe_file.recipe, self._networks.keys(), bool(self._choices()), is_shrunk, is_exported,
+                trials, random_trials,
+            ).steps(verdicts)  # fmt: skip
+        elif not is_locked(self.run.folder):
+            yield "Continue the run", f"archir search --resume {shlex.quote(self.run.folder.name)}"
 
     # figures
 
@@ -657,7 +601,7 @@ def trial_table(
     ]  # fmt: skip
 
     def command(number: int) -> str:
-        return f"archir train --trial {run.folder.name} {phase}:{number} -o {phase}-{number}"
+        return f"archir train --trial {shlex.quote(run.folder.name)} {phase}:{number} -o {phase}-{number}"
 
     return TrialTable(phase, rows, command, score, larger.get(score, True))
 
@@ -672,11 +616,6 @@ def _drawn(network: Graph, block: str | None = None) -> str:
             break
         svg = deeper
     return svg
-
-
-def _set_options(settings: Mapping[str, str]) -> str:
-    """Return settings as options of a shell command."""
-    return "".join(f" --set {shlex.quote(f'{key}={value}')}" for key, value in settings.items())
 
 
 def _range_text(values: Sequence[float]) -> str:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +15,7 @@ import archir
 from tests.chromium import PROGRAM, Chromium
 from tests.conftest import EXAMPLES, ROOT
 from tests.editor.test_studio_browser import Page
+from tests.static_server import served_folder
 from tools.playground import write_page
 
 SPACE = EXAMPLES / "nas_bench_201" / "nas_bench_201.arch"
@@ -87,18 +84,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         pytest.skip(f"numpy's wheel for Pyodide cannot be downloaded here: {made.stderr.strip()}")
     assert made.returncode == 0, made.stderr
     assert json.loads(made.stdout)["bytes"] == sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
-    with _served(folder) as address:
-        yield address
-
-
-@contextmanager
-def _served(folder: Path) -> Iterator[str]:
-    """Yield the address of a web server for a folder."""
-    handler = functools.partial(_Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/index.html"
-        server.shutdown()
+    with served_folder(folder) as found:
+        yield found
 
 
 def test_worker_starts_a_session(tmp_path: Path) -> None:
@@ -117,7 +104,7 @@ def test_playground_shows_the_first_example_while_python_loads(tmp_path: Path) -
     write_page(tmp_path / "site", 1000)
     loading = "self.onmessage = null; self.postMessage({ share: 0.5 });"
     (tmp_path / "site" / "worker.js").write_text(loading)
-    with _served(tmp_path / "site") as address:
+    with served_folder(tmp_path / "site") as address:
         chromium = Chromium(tmp_path / "profile")
         try:
             page = Page(chromium, address)
@@ -143,11 +130,6 @@ def test_another_wheel_of_numpy_is_refused(tmp_path: Path) -> None:
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert made.returncode == 1
     assert "numpy.whl is not the wheel that Pyodide" in made.stderr
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
 
 @pytest.mark.soak

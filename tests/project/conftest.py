@@ -7,16 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from tests.chromium import Chromium
 from tests.conftest import ROOT
+from tests.static_server import served_folder
 
 PUBLISHED = {"SITE_URL": "https://example.org/archir/", "SITE_REPOSITORY": "https://github.com/example/archir"}
 """Where a site is published, for the links that need it."""
@@ -37,11 +35,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "html"
 
 
-class _Handler(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """Do not print requests."""
-
-
 @pytest.fixture(scope="session")
 def address(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server that has the site in `archir/`, beside an older version with a single page in `old/`.
@@ -58,12 +51,8 @@ def address(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
     (folder / "old" / "docs").mkdir(parents=True)
     for name in ("index", "docs/tutorial"):
         (folder / "old" / f"{name}.html").write_text("<title>Old</title>")
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=folder)) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+    with served_folder(folder) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

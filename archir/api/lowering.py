@@ -205,8 +205,8 @@ def quantize(
         the layers that stayed in float, `scales`, the normalisation of the samples, and `classes`.
 
     Raises:
-        ArchError: A0809 (the output cannot be written), A0911 and A0933 (`pixels` is invalid or does not fit the
-            model), A0916 (the file is not a model), A1117 (`labels` or the classes of the data do not fit the model),
+        ArchError: A0809 (the output cannot be written), A0911 and A0933 (`pixels` or `labels` are invalid or do
+            not fit the model), A0916 (the file is not a model), A1117 (the classes of the data do not fit the model),
             A11xx (the data is invalid), A19xx, A28xx (the model cannot be quantised, or not within `max_loss`).
 
     Examples:
@@ -228,7 +228,7 @@ def quantize(
     if labels:
         for name, kind in [*interface.outputs.items()][:1]:
             if kind.shape != (len(labels),):
-                raise fail("A1117", f"there are {len(labels)} names of classes, but the output `{name}` is {kind}")
+                raise fail("A0911", f"there are {len(labels)} names of classes, but the output `{name}` is {kind}")
         interface = replace(interface, labels=tuple(labels))
     samples = backends.get("torch").samples(
         data, interface, objective=objective, training=calibration, seed=seed, pixels=pixels

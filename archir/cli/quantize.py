@@ -104,8 +104,11 @@ def quantize_command(
         return
     worst = sorted(done.layers, key=lambda row: -row.error)[:_MAX_SHOWN]
     shown = [row for row in done.layers if row.why or row in worst]
-    rows = [_row(row, done.weight_type) for row in shown]
-    table("", ["layer", "weights", "as", "error", "dB", "alone"], rows, right=(1, 3, 4, 5))
+    columns = ["layer", "weights", "as", "error", "dB", "alone"]
+    if all(row.alone is None for row in shown):  # no sensitivities were needed
+        columns.remove("alone")
+    rows = [_row(row, done.weight_type)[: len(columns)] for row in shown]
+    table("", columns, rows, right=[1, *range(3, len(columns))])
     if hidden_count := len(done.layers) - len(shown):
         stored = f"{hidden_count} more layers are in {done.weight_type}"
         say(f"{stored}, with smaller errors; {done.files[-1]} lists all layers")

@@ -108,6 +108,9 @@ def test_folders_are_matched_with_labels_by_name(photos: Path, model: Path, tmp_
     assert "held-out accuracy 100.00%" in said
     assert "error[A1117]" in quantized(labelled(write_model(model, SIZE), []), "--data", renamed, code=1)[1]
     assert "there are 2 names of classes" in quantized(model, "--data", renamed, "--labels", "a,b", code=1)[1]
+    without_data = quantized(model, "--labels", "a,b", code=1)[1]
+    assert "error[A0911]" in without_data
+    assert "--data" not in without_data  # the labels are wrong, whatever the data are
 
 
 def test_labels_of_another_length_are_ignored(photos: Path, model: Path) -> None:

@@ -38,12 +38,17 @@ PIECES: dict[str, Sequence[str]] = {
         "batch_norm |> conv(C, kernel=5, groups=C, bias=false, dilation=2) |> conv(C, kernel=1, bias=false)",
         "conv(C, kernel=3)",
     ],
+    "conv1d": ["along(3, 1)", "along(4, 2)", "along(31, 1)"],
     "max_pool": ["max_pool(3, stride=1, padding=1)", "max_pool(2, stride=1, padding=1)"],
     "avg_pool": ["avg_pool(3, stride=1, padding=1)", "avg_pool(3, stride=1, padding=1, count_padding=true)"],
 }
 """Programs of maps with C channels by the name of a lowering that has a kernel."""
 BLOCKS = """
 block skip(x) { return x + (x |> batch_norm) + (x |> relu) }
+block along(x, kernel, dilation) {
+    y = x |> to_tokens |> conv1d(x.channels, kernel, groups=x.channels, dilation=dilation, bias=kernel > 3)
+    return y |> to_map(x.height)
+}
 block attend(x) { return local_attention(x |> conv(4, kernel=1), x |> conv(4, kernel=1), x, kernel=3) }
 block attend_plainly(x) { return local_attention(x, x |> relu, x, kernel=3, relative=false) }
 """

@@ -38,6 +38,7 @@ ACTIVATIONS: dict[int, Callable[[Tensor], Tensor]] = {
 FILTERS = [  # kernel, stride, dilation, channels, height, width
     (3, 1, 1, 16, 7, 9), (5, 1, 1, 3, 8, 8), (3, 1, 2, 17, 8, 6), (5, 1, 2, 24, 9, 11), (3, 2, 1, 20, 9, 8),
     (5, 2, 2, 8, 11, 12), (7, 2, 1, 33, 8, 10), (3, 3, 1, 5, 10, 7), (5, 1, 1, 40, 2, 2), (3, 1, 4, 2, 3, 5),
+    (31, 1, 1, 4, 1, 17),
 ]  # fmt: skip
 
 

@@ -96,9 +96,11 @@ def _conv(
         return MapWithStatistics(
             *separable(lazy.x, lazy.norm, lazy.activation, lazy.deferred, x.filter, x.geometry, weight)
         )
-    is_simple = isinstance(stride, int) and isinstance(dilation, int) and bias is None
+    is_simple = isinstance(stride, int) and isinstance(dilation, int)
     if not is_simple or not groups == channels == weight.shape[0] or groups == 1 or weight.dim() != 4:
         return conv.conv(materialize(x), weight, bias, **settings)
+    if bias is not None:
+        return materialize(_conv(x, weight, **settings)) + bias[:, None, None]
     if not isinstance(x, LazyNormAct):
         x = materialize(x)
         x = LazyNormAct(to_channels_last(x)) if has_kernels(x, weight) else x
@@ -108,6 +110,13 @@ def _conv(
     if not has_output(window):
         return conv.conv(materialize(x), weight, bias, **settings)
     return LazyDepthwise(x, weight.contiguous(), window)
+
+
+def _conv1d(
+    x: Any, weight: Tensor, bias: Tensor | None = None, *, stride: int, pads: tuple[int, ...], dilation: int, groups: int
+) -> Tensor:
+    settings = {"stride": stride, "pads": (*pads, 0, 0), "dilation": dilation, "groups": groups}
+    return conv.from_row(materialize(_conv(conv.as_row(materialize(x)), weight.unsqueeze(2), bias, **settings)))
 
 
 def _is_pointwise(x: LazyDepthwise, weight: Tensor, bias: Tensor | None, settings: dict[str, Any]) -> bool:
@@ -187,6 +196,7 @@ KERNELS: dict[Function, Function] = {
     arithmetic.add: _add,
     local_attention: _local_attention,
     conv.conv: _conv,
+    conv.conv1d: _conv1d,
     pool.max_pool: _max_pool,
     pool.avg_pool: _avg_pool,
 }

@@ -1,6 +1,6 @@
 // Attention of each pixel to the window around it, for one image and head at a time. A plane holds one channel with
 // zero padding around it, one row after the other, so that an offset in the window is the same step in memory for all
-// pixels. As many pixels as a cache line holds are computed together. Attention weights are computed again for
+// pixels. As many pixels as a register holds are computed together. Attention weights are computed again for
 // gradients.
 #pragma once
 
@@ -17,7 +17,7 @@ struct Attention {
     Size row() const { return width + 2 * pad(); }
     Size offsets() const { return kernel * kernel; }
     Size step(Size offset) const { return offset / kernel * row() + offset % kernel; }
-    // Size of a plane with padding columns only, rounded up to whole cache lines, and of a plane with zeros on all
+    // Size of a plane with padding columns only, rounded up to whole registers, and of a plane with zeros on all
     // sides.
     template <class T> Size inner() const { return blocks_of(height * row(), LANES<T>) * LANES<T>; }
     template <class T> Size whole() const { return inner<T>() + step(offsets() - 1) + LANES<T>; }
@@ -25,7 +25,7 @@ struct Attention {
 
 // e^x for x <= 0, exact except for the last one or two digits.
 inline Vec<float> exponential(Vec<float> x) {
-    typedef std::int32_t Whole __attribute__((vector_size(64)));
+    typedef std::int32_t Whole __attribute__((vector_size(BYTES)));
     x = larger<float>(x, all<float>(-87));
     const Whole n = __builtin_convertvector(x * 1.44269504f - 0.5f, Whole);
     const Vec<float> whole = __builtin_convertvector(n, Vec<float>);
@@ -61,7 +61,8 @@ void from_planes(const T* planes, const Attention& a, Size all_channels, Size fi
                 map[(y * a.width + x) * all_channels + first + c] = planes[c * plane + begin + y * a.row() + x];
 }
 
-// Attention weights [offset] of one cache line of pixels; `table` [channel][offset], if not null, is added to the keys.
+// Attention weights [offset] of as many pixels as a register holds; `table` [channel][offset], if not null, is added to
+// the keys.
 template <class T>
 inline void attend(const T* query, const T* key, const T* table, const Attention& a, Size depth, Size at, Vec<T>* weights) {
     const Size inner = a.inner<T>(), whole = a.whole<T>(), offsets = a.offsets();

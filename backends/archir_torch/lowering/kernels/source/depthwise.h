@@ -20,13 +20,13 @@ struct Geometry {
     Size gradient_width() const { return aside() + std::max(out_width, (width - 1 + left) / stride + 1); }
 };
 
-// A buffer of blocks, aligned to cache lines, that a thread reuses from call to call.
+// A buffer of blocks, aligned to registers, that a thread reuses from call to call.
 template <class T> struct Plane {
     std::vector<T> memory;
 
     Vec<T>* of(Size blocks) {
         if (Size(memory.size()) < (blocks + 1) * LANES<T>) memory.resize((blocks + 1) * LANES<T>);
-        return reinterpret_cast<Vec<T>*>((reinterpret_cast<std::uintptr_t>(memory.data()) + 63) / 64 * 64);
+        return reinterpret_cast<Vec<T>*>((reinterpret_cast<std::uintptr_t>(memory.data()) + BYTES - 1) / BYTES * BYTES);
     }
 };
 

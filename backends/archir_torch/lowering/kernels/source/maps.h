@@ -1,5 +1,5 @@
 // Vector types and memory access for channels-last feature maps: x[pixel * channels + channel]. A block is as many
-// channels as a cache line holds; its results stay in registers. If the last block is incomplete, only the channels
+// channels as a register holds; its results stay in registers. If the last block is incomplete, only the channels
 // that exist are read and written.
 #pragma once
 
@@ -14,12 +14,19 @@
 
 using Size = std::int64_t;
 
+// Compilers split vectors that are wider than registers, and then keep most of them in memory.
+#if defined(__AVX512F__)
+constexpr Size BYTES = 64;
+#else
+constexpr Size BYTES = 32;
+#endif
+
 template <class T> struct Block {
-    typedef T Vector __attribute__((vector_size(64)));
-    typedef T Anywhere __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
+    typedef T Vector __attribute__((vector_size(BYTES)));
+    typedef T Anywhere __attribute__((vector_size(BYTES), aligned(sizeof(T)), may_alias));
 };
 template <class T> using Vec = typename Block<T>::Vector;
-template <class T> constexpr Size LANES = 64 / sizeof(T);
+template <class T> constexpr Size LANES = BYTES / sizeof(T);
 
 template <class T> inline Vec<T> all(T value) { return value - Vec<T>{}; }
 

@@ -62,7 +62,7 @@ inline void multiply(const T* planes, Size pixels, Size plane, const Matrix<T>& 
 // sums[i][j] = sum over pixels of a[i][pixel] * b[j][pixel], for i < `rows`; rows of `sums` are padded to whole blocks.
 template <class T>
 inline void outer(const T* a, Size rows, const T* b, Size columns, Size pixels, T* sums) {
-    constexpr Size TOGETHER = 8;
+    constexpr Size TOGETHER = std::min<Size>(8, LANES<T>);
     const Size blocks = blocks_of(columns, LANES<T>);
     for (Size row = 0; row < rows; row += TOGETHER) {
         const T* left = a + row / LANES<T> * LANES<T> * pixels + row % LANES<T>;

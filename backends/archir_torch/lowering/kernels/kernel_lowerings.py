@@ -113,10 +113,12 @@ def _conv(
 
 
 def _conv1d(
-    x: Any, weight: Tensor, bias: Tensor | None = None, *, stride: int, pads: tuple[int, ...], dilation: int, groups: int
-) -> Tensor:
-    settings = {"stride": stride, "pads": (*pads, 0, 0), "dilation": dilation, "groups": groups}
-    return conv.from_row(materialize(_conv(conv.as_row(materialize(x)), weight.unsqueeze(2), bias, **settings)))
+    x: Any, weight: Tensor, bias: Tensor | None = None, *, stride: int, pads: tuple[int, ...], dilation: int,
+    groups: int,
+) -> Tensor:  # fmt: skip
+    row, weight = conv.as_row(materialize(x)), weight.unsqueeze(2)
+    y = _conv(row, weight, bias, stride=stride, pads=(*pads, 0, 0), dilation=dilation, groups=groups)
+    return conv.from_row(materialize(y))
 
 
 def _is_pointwise(x: LazyDepthwise, weight: Tensor, bias: Tensor | None, settings: dict[str, Any]) -> bool:

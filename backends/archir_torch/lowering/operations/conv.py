@@ -37,8 +37,8 @@ def conv1d(
     dilation: int,
     groups: int,
 ) -> Tensor:
-    settings = {"stride": stride, "pads": (*pads, 0, 0), "dilation": dilation, "groups": groups}
-    return from_row(conv(as_row(x), weight.unsqueeze(2), bias, **settings))
+    row, weight = as_row(x), weight.unsqueeze(2)
+    return from_row(conv(row, weight, bias, stride=stride, pads=(*pads, 0, 0), dilation=dilation, groups=groups))
 
 
 def as_row(x: Tensor) -> Tensor:

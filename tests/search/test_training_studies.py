@@ -84,6 +84,19 @@ def folder(tmp_path: Path) -> Path:
     return unpacked(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def finished_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = unpacked(tmp_path_factory.mktemp("finished"))
+    study(folder)
+    return folder
+
+
+@pytest.fixture
+def finished(finished_once: Path, tmp_path: Path) -> Path:
+    """A folder with a copy of the finished study in `out`."""
+    return Path(shutil.copytree(finished_once, tmp_path / "finished"))
+
+
 def unpacked(folder: Path) -> Path:
     """Write the space, the recipe and the study into a folder, and return the folder."""
     (folder / "net.arch").write_text(SPACE)
@@ -118,8 +131,9 @@ def changed_times(folder: Path) -> dict[str, int]:
     return {path.parent.name: path.stat().st_mtime_ns for path in (folder / "out").glob("*/manifest.json")}
 
 
-def test_every_arm_is_a_run_with_every_seed(folder: Path) -> None:
-    said = study(folder).stdout
+def test_every_arm_is_a_run_with_every_seed(finished: Path) -> None:
+    folder = finished
+    said = study(folder, "--table").stdout
     names = [f"{arm}-seed{seed}" for seed in range(3) for arm in ("slow", "fast")]
     assert [run["name"] for run in results(folder)["runs"]] == names
     for run in results(folder)["runs"]:
@@ -143,10 +157,9 @@ def test_every_arm_is_a_run_with_every_seed(folder: Path) -> None:
     assert "train.weights.lr = " in arms
 
 
-def test_differences_are_paired_by_seed(folder: Path) -> None:
-    study(folder)
+def test_differences_are_paired_by_seed(finished: Path) -> None:
     scipy_stats = pytest.importorskip("scipy.stats")
-    found = results(folder)
+    found = results(finished)
     values = {
         arm: np.array([run["values"]["train.accuracy"] for run in found["runs"] if run["arm"] == arm])
         for arm in ("slow", "fast")
@@ -161,7 +174,7 @@ def test_differences_are_paired_by_seed(folder: Path) -> None:
     assert fast["difference"] == pytest.approx((values["fast"] - values["slow"]).mean())
     assert (fast["low"], fast["high"]) == pytest.approx((interval.low, interval.high))
     assert fast["p_after_holm"] == pytest.approx(test.pvalue)
-    with (folder / "out" / "results.csv").open() as file:
+    with (finished / "out" / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert float(rows[1]["difference"]) == fast["difference"]
 
@@ -194,25 +207,24 @@ def test_runs_that_a_search_wrote_are_accepted(folder: Path) -> None:
     assert (row["pairs"], row["low"]) == (1, None)
 
 
-def test_seeds_that_only_one_arm_has_finished_are_left_out_and_counted(folder: Path) -> None:
-    study(folder)
-    shutil.rmtree(folder / "out" / "slow-seed1")
-    said = study(folder, "--table").stdout
+def test_seeds_that_only_one_arm_has_finished_are_left_out_and_counted(finished: Path) -> None:
+    shutil.rmtree(finished / "out" / "slow-seed1")
+    said = study(finished, "--table").stdout
     assert "; seeds left out, as only one arm has finished them: 1" in said
     assert "5 of 6 runs are finished" in said
-    fast = results(folder)["results"][1]
+    fast = results(finished)["results"][1]
     assert (fast["runs"], fast["pairs"], fast["left_out"]) == (3, 2, 1)
 
 
-def test_two_processes_find_the_same(folder: Path) -> None:
-    study(folder)
-    study(folder, "--executor", "processes:2", out="two")
-    assert without_times(results(folder, "two")) == without_times(results(folder))
+def test_two_processes_find_the_same(finished: Path) -> None:
+    study(finished, "--executor", "processes:2", out="two")
+    assert without_times(results(finished, "two")) == without_times(results(finished))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
-def test_a_stopped_study_ends_as_one_that_was_not_stopped(folder: Path, number: signal.Signals) -> None:
-    study(folder, text=STUDY.replace("seeds = 3", "seeds = 2"), out="whole")
+def test_a_stopped_study_ends_as_one_that_was_not_stopped(
+    folder: Path, finished_once: Path, number: signal.Signals
+) -> None:
     arguments = ["-m", "archir", "study", str(folder / "study.toml"), "-o", str(folder / "out")]
     process = subprocess.Popen(
         [sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -228,7 +240,7 @@ def test_a_stopped_study_ends_as_one_that_was_not_stopped(folder: Path, number: 
     assert states[0] == "finished"
     assert states[-1] == "not begun"
     study(folder)
-    assert without_times(results(folder)) == without_times(results(folder, "whole"))
+    assert without_times(results(folder)) == without_times(results(finished_once))
 
 
 def test_two_commands_share_a_folder(folder: Path) -> None:
@@ -348,11 +360,10 @@ def test_a_folder_of_something_else_is_left_alone(folder: Path) -> None:
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="needs Chromium")
-def test_the_page_in_a_browser(folder: Path, tmp_path: Path) -> None:
-    study(folder)
+def test_the_page_in_a_browser(finished: Path, tmp_path: Path) -> None:
     browser = Chromium(tmp_path / "profile")
     try:
-        browser.open(folder / "out" / "report.html")
+        browser.open(finished / "out" / "report.html")
         assert browser.run("document.querySelectorAll('svg .band').length") == 2
         assert browser.run("document.querySelectorAll('section').length") == 6
         browser.picture(tmp_path / "page.png", 1200, 1600)

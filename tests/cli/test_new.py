@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import runpy
 import shlex
 import subprocess
@@ -17,6 +18,7 @@ from archir.cli import main
 from archir.cli.new import TEMPLATES
 from tests.plugins import forgotten
 
+quantizing = importlib.import_module("archir_onnx.quantization.quantize")
 NAMES = sorted(one.name for one in TEMPLATES.iterdir())
 ONCE = ("--set", "supernet.training.epochs=1", "--set", "search.options.trials=2", "--set", "retrain.training.epochs=1")
 FEW = {"search": (*ONCE, "--set", "search.options.population=2", "--set", "search.options.parents=2")}
@@ -28,6 +30,7 @@ FEW["shrink"] = ("--epochs", "1", "--trials", "2")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("archir.api.shrinking.measure", lambda *_, **__: Speeds((), (), {}))  # takes seconds
+    monkeypatch.setattr(quantizing, "compare_speed", lambda *_: None)  # as well
     with forgotten(tmp_path):
         yield tmp_path
     for name in ("data", "model"):  # known by paths below the folder that was the current one

@@ -13,7 +13,10 @@ from archir.cli import main
 from tests.conftest import EXAMPLES
 from tests.soak import with_soak
 
-SLOW = {"trionet-table3", "nos-random_cells", "nos-table4", "glit-table1"}
+SLOW = {
+    "trionet-table3", "trionet-ablation", "nos-random_cells", "nos-table4", "nos-attention_guidance", "glit-table1",
+    "glit-two_levels",
+}  # fmt: skip
 """Studies of networks for ImageNet, or of spaces whose costs take long: checking all arms takes 10 seconds and more."""
 STUDIES = sorted(path for path in EXAMPLES.glob("*/*.toml") if "\nrecipe = " in path.read_text("utf-8"))
 

@@ -146,8 +146,10 @@ def _compare_trainings(
         cells = [result_cells(each) for each in results]
         table(measured, RESULT_HEAD, cells, right=range(1, len(RESULT_HEAD)), droppable=["seconds"])
         for each in results:
-            if each.verdict:
+            if each.verdict and not options.smoke:
                 say(f"{each.arm} - {comparison.baseline}: {each.verdict}")
+    if options.smoke:
+        say("every arm was only tried, with one seed and the settings of [smoke]: these values do not compare the arms")
     for text in outcome.failed.values():
         say(f"run that failed: {text}", err=True)
     if outcome.busy:

@@ -264,7 +264,9 @@ def test_runs_of_another_process_are_left_to_it(folder: Path) -> None:
 
 
 def test_smoke_runs_every_arm_once_in_short(folder: Path) -> None:
-    study(folder, "--smoke")
+    said = study(folder, "--smoke").stdout
+    assert "these values do not compare the arms" in said
+    assert "undecided" not in said
     assert sorted(path.name for path in (folder / "out").iterdir() if path.is_dir()) == ["fast-seed0", "slow-seed0"]
     assert len(Run.open(folder / "out" / "fast-seed0").phase("train").rows()) == 1
     said = study(folder, code=1).stderr

@@ -172,7 +172,7 @@ def _local_attention(
 ) -> Tensor:  # fmt: skip
     query, key, value = materialize(query), materialize(key), materialize(value)
     dropping = settings.get("training", False) and settings.get("dropout", 0.0) > 0
-    if dropping or not has_kernels(query, key, value, rows, columns):
+    if dropping or not has_kernels(query, key, value, rows, columns, without_gradients=True):
         return local_attention(query, key, value, rows, columns, heads=heads, kernel=kernel, **settings)
     scale = settings.get("scale", 1.0)
     query = query * scale if scale != 1.0 else query

@@ -202,11 +202,12 @@ def address_array(values: Sequence[Any]) -> Any:
     return (ctypes.c_int64 * len(numbers))(*numbers)
 
 
-def has_kernels(*tensors: torch.Tensor | None) -> bool:
+def has_kernels(*tensors: torch.Tensor | None, without_gradients: bool = False) -> bool:
     """Return True if kernels can process these tensors together; None is ignored.
 
-    The first tensor must be a non-empty map [N, C, H, W]. All must be plain CPU tensors of the same dtype. Gradients
-    must be enabled, and autocast must be off.
+    The first tensor must be a non-empty map [N, C, H, W]. All must be plain CPU tensors of the same dtype. Autocast
+    must be off. Gradients must be enabled, because oneDNN is as fast if they are not; `without_gradients` is for
+    operations that oneDNN does not have.
     """
     first, *others = [tensor for tensor in tensors if tensor is not None]
     return (
@@ -215,7 +216,7 @@ def has_kernels(*tensors: torch.Tensor | None) -> bool:
         and first.numel() > 0
         and all(x.device.type == "cpu" and x.dtype == first.dtype and type(x) in TENSOR_TYPES for x in (first, *others))
         and all(x.dim() == 4 or x.is_contiguous() for x in others)
-        and torch.is_grad_enabled()
+        and (without_gradients or torch.is_grad_enabled())
         and not torch.is_autocast_enabled("cpu")
     )
 

@@ -579,8 +579,12 @@ def _folded(parent: Part, parts: list[Part], count: int) -> Part:
 
 def links_of(root: Part, contents: Inventory) -> Links:
     """Derive, for each box, the edges between its parts and those from and to the box itself, one per pair and
-    tensor."""
+    tensor.
+
+    The alternatives of a choice count as one tensor outside of its box: only one of them exists.
+    """
     leaves = {part.item: part for part in walk(root) if part.item is not None}
+    first: dict[Part, int] = {}
     links: Links = {}
     for source, target in item_edges(contents):
         outwards, inwards = leaves[source].ancestors(), leaves[target].ancestors()
@@ -589,6 +593,8 @@ def links_of(root: Part, contents: Inventory) -> Links:
             shared += 1
         for i in range(len(outwards) - shared - 1):
             links.setdefault(outwards[i + 1], {})[outwards[i], None, source] = None
+            if _is_choice(outwards[i + 1], contents):
+                source = first.setdefault(outwards[i + 1], source)
         links.setdefault(outwards[-shared], {})[outwards[-shared - 1], inwards[-shared - 1], source] = None
         for i in range(len(inwards) - shared - 1):
             links.setdefault(inwards[i + 1], {})[None, inwards[i], source] = None

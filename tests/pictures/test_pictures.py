@@ -197,6 +197,21 @@ def test_cell_is_drawn_as_inputs_nodes_and_edges() -> None:
     assert titles(outline(small_graph("darts/darts.arch:darts"), "normal"), 2).count("sep_conv_3x3") == 14
 
 
+def test_a_choice_has_one_edge_to_each_reader_whatever_its_alternatives() -> None:
+    """Also if the reader is a choice of inputs, which reads the alternatives themselves."""
+    text = """
+import std.cells
+block op(x, stride) { return x |> choose op { a: relu, b: conv(8) } }
+block combined(one, other) { return choose combine { add: one + other, mul: one * other } }
+cell c(x) { return pairs(x, x, op, combined, blocks=2) }
+net n { input x: f32[8, 4, 4]
+ output y = x |> c }
+"""
+    of = outline(elaborate(text), "c")
+    edges = [(a, b) for a, b, _ in of.root.links if a is not None and of.root.parts[a].kind == "choice"]
+    assert len(edges) == len({*edges}) > 8
+
+
 def test_choices_made_outside_of_a_block_are_listed_beside_it() -> None:
     of = outline(small_graph("glit/glit.arch:glit"), "layer")
     beside = [part.title for part in of.root.parts if part.is_beside]

@@ -46,7 +46,9 @@ def _token_layer_source(name: str, base: str) -> str:
 
 _TOKEN_CONV = """class TokenConv(nn.Conv1d):
     def forward(self, x):
-        # a sequence is convolved as a map of one row, for which CPUs have faster kernels
+        if x.device.type != "cpu":
+            return super().forward(x.transpose(1, 2)).transpose(1, 2)
+        # on CPUs, a map of one row is convolved faster than a sequence
         row, weight = x.transpose(1, 2).unsqueeze(2), self.weight.unsqueeze(2)
         stride, padding, dilation = (1, *self.stride), (0, *self.padding), (1, *self.dilation)
         row = F.conv2d(row, weight, self.bias, stride, padding, dilation, self.groups)

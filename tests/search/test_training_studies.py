@@ -132,12 +132,11 @@ def changed_times(folder: Path) -> dict[str, int]:
 
 
 def test_every_arm_is_a_run_with_every_seed(finished: Path) -> None:
-    folder = finished
-    said = study(folder, "--table").stdout
+    said = study(finished, "--table").stdout
     names = [f"{arm}-seed{seed}" for seed in range(3) for arm in ("slow", "fast")]
-    assert [run["name"] for run in results(folder)["runs"]] == names
-    for run in results(folder)["runs"]:
-        stored = Run.open(folder / "out" / run["name"])
+    assert [run["name"] for run in results(finished)["runs"]] == names
+    for run in results(finished)["runs"]:
+        stored = Run.open(finished / "out" / run["name"])
         assert stored.finished
         assert stored.phase("train").rows()[-1]["accuracy"] == run["values"]["train.accuracy"]
         trials = stored.phase("inherited").trials()
@@ -146,9 +145,9 @@ def test_every_arm_is_a_run_with_every_seed(finished: Path) -> None:
         tau = scipy_stats.kendalltau(*zip(*pairs, strict=True)).statistic
         assert run["values"]["tau(inherited.accuracy, inherited.loss)"] == pytest.approx(tau)
     assert "3 of 3" in said
-    listed = CliRunner().invoke(main, ["runs", str(folder / "out"), "--json"]).stdout
+    listed = CliRunner().invoke(main, ["runs", str(finished / "out"), "--json"]).stdout
     assert len(json.loads(listed)) == 6
-    page = (folder / "out" / "report.html").read_text()
+    page = (finished / "out" / "report.html").read_text()
     assert '<section id="result"><h2>Result</h2><p class="verdict ' in page  # the answer comes first
     assert page.count('class="band') == 2
     assert "What the learning rate is worth" in page

@@ -206,8 +206,8 @@ def has_kernels(*tensors: torch.Tensor | None, without_gradients: bool = False) 
     """Return True if kernels can process these tensors together; None is ignored.
 
     The first tensor must be a non-empty map [N, C, H, W]. All must be plain CPU tensors of the same dtype. Autocast
-    must be off. Gradients must be enabled, because oneDNN is as fast if they are not; `without_gradients` is for
-    operations that oneDNN does not have.
+    must be off. Gradients must be enabled unless `without_gradients` is set, which is for operations that torch
+    computes slowly in evaluation, too.
     """
     first, *others = [tensor for tensor in tensors if tensor is not None]
     return (

@@ -186,11 +186,9 @@ inline void map_gradient(const Vec<T>* given, const T* x, const Geometry& g, con
             for (Size i = 0; i < g.kernel_height; i++)
                 for (Size j = 0; j < g.kernel_width; j++) {
                     const Size down = phase_row + g.top - g.dilation * i, along = phase + g.left - g.dilation * j;
-                    // divisions of integers take most of the time if maps are small and filters are long
-                    if (g.stride > 1 && (down % g.stride || along % g.stride)) continue;
+                    if (down % g.stride || along % g.stride) continue;
                     chosen[reach.size()] = weights[i * g.kernel_width + j];
-                    reach.push_back(g.stride > 1 ? down / g.stride * gradient_columns + along / g.stride
-                                                 : down * gradient_columns + along);
+                    reach.push_back(down / g.stride * gradient_columns + along / g.stride);
                 }
             for (Size row = phase_row; row < g.height; row += g.stride) {
                 const Size at = (row * g.width + phase) * g.channels, next = g.stride * g.channels;

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from archir.costs.latencies.measurement import MeasuredNetwork, Validation, fill_table, new_table
-from archir.costs.latencies.table import Correction, Entry, LatencyTable
+from archir.costs.latencies.table import Correction, Device, Entry, LatencyTable
 from archir.costs.latencies.timing import Effort, TimedRun, Timing
 from archir.costs.latencies.workloads import space_workloads
 from archir.ir.graph import Graph
@@ -35,12 +35,12 @@ class FakeBench:
         return lambda calls: calls * (100.0 + 10.0 * (len(graph) - len(graph.inputs)))
 
 
-def table_of(keys: Iterable[str], correction: Correction | None = None) -> LatencyTable:
+def table_of(keys: Iterable[str], correction: Correction | None = None, device: Device = "cpu") -> LatencyTable:
     """Return a table in which every operation takes as many nanoseconds as its key has characters."""
     entries = {key: Entry(median=len(key), spread=0, samples=3) for key in keys}
     overhead = Entry(median=1000, spread=0, samples=3)
     return LatencyTable(
-        schema_version=1, device="cpu", batch=1, threads=1, machine=FakeBench.machine, overhead=overhead,
+        schema_version=1, device=device, batch=1, threads=1, machine=FakeBench.machine, overhead=overhead,
         correction=correction, entries=entries,
     )  # fmt: skip
 
@@ -73,8 +73,16 @@ SMALL = {
         "cell mix(x) {\n return x |> choose op { a: conv(x.channels), b: relu |> conv(x.channels, kernel=1) }\n}",
     ),
     "never": net("k = choose k(1, 3)\nif k > 1 {\n k = k + 2\n}\noutput y = image |> conv(4, k) |> scale(k / 2)"),
+    "dead": net(
+        "x = image |> conv(choose w(4, 8)) |> choose a(relu, zero)\n"
+        "y = x |> conv(4, choose k(1, 3)) |> choose b(identity, zero, relu)\n"
+        "output z = y + (image |> conv(4, 1) |> choose c(gelu, zero))"
+    ),
     "without operands": net("output y = (image |> to_tokens) + parameter((36, choose c(1, 4)))"),
 }
+
+ON_DEVICES: list[tuple[str, Device]] = [*((name, "cpu") for name in SMALL), ("dead", "onnxruntime-cpu")]
+"""The small spaces, and a device; onnxruntime does not execute dead nodes."""
 
 
 def filled(bench: FakeBench, space: Space, table: LatencyTable | None = None, **options: Any) -> LatencyTable:

@@ -273,7 +273,8 @@ def fit_latency(
     measured = np.asarray(nanoseconds, np.float64)
     if len(measured) != len(codes):
         raise fail("A1510", f"there are {len(codes):,} architectures, but {len(measured):,} times")
-    counts = _counts(unbounded, np.concatenate([codes, reference]))
+    skips_dead = conditions is not None and conditions.skips_dead
+    counts = _counts(unbounded, np.concatenate([codes, reference]), skips_dead)
     model = fit_model(
         counts[: len(codes)],
         measured,
@@ -288,17 +289,18 @@ def fit_latency(
     return model
 
 
-def _counts(space: Space, codes: Codes) -> RunCounts:
-    """Count how often each operation runs in the network of each row of outcome codes.
+def _counts(space: Space, codes: Codes, skips_dead: bool) -> RunCounts:
+    """Count how often each operation runs in the network of each row of outcome codes; see `counts_of_codes`.
 
     If the decision diagrams of the space's choices become too large (A1601, A1602), every network is built and counted.
     """
     from archir.costs.latencies.counts import counts_of_codes, counts_of_graphs
 
     try:
-        return counts_of_codes(space.account, codes)
+        return counts_of_codes(space.account, codes, skips_dead)
     except LimitError:
-        return counts_of_graphs([space.specialize(space.decode(row)) for row in codes], space.graph)
+        networks = [space.specialize(space.decode(row)) for row in codes]
+        return counts_of_graphs(networks, space.graph, skips_dead)
 
 
 def measured_latency(

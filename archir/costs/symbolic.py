@@ -13,12 +13,18 @@ from dataclasses import dataclass
 from itertools import product
 
 from archir.costs.sums import Terms, expand_terms, restrict_terms, symbols_to_polynomials
+from archir.diagnostics.errors import exceeds
 from archir.diagrams.conditions import conjoin, disjoin, if_else, negate
 from archir.diagrams.diagram import Value, outcome_in
 from archir.diagrams.lifting import lift
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import Op
-from archir.ir.reachability import approximate_reachability, reachability_conditions
+from archir.ir.reachability import (
+    approximate_reachability,
+    execution_conditions,
+    has_constants,
+    reachability_conditions,
+)
 from archir.ir.structure import Input, Select
 from archir.ir.types import TensorType
 from archir.ir.typing import infer, infer_reachable, lift_rule
@@ -39,6 +45,8 @@ class Rule:
     Nodes share a cost if the values of their keys are equal and the operands of their keys are the same nodes. The cost
     counts once, at the first of these nodes that an architecture contains.
     """
+    skips_dead: bool = False
+    """Whether dead nodes cost nothing: those of which `execution_conditions` says that no output needs the values."""
     tokens: int | None = None
     """Number of tokens in the network's input at which the cost is computed; None for the network's own number."""
 
@@ -128,9 +136,10 @@ class SymbolicCosts:
     def own_rule_costs(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
         """Yield each node with its own cost by a rule where the node is needed; shared costs count at every node."""
         memo: dict[tuple[Op, tuple[TensorType, ...], Value], Value] = {}
+        conditions = self._execution_conditions() if rule.skips_dead else self.needed
         for number in self._executed_nodes():
-            op, needed = self.graph[number].op, self.needed[number]
-            if not isinstance(op, Input):
+            op, needed = self.graph[number].op, conditions.get(number, False)
+            if not isinstance(op, Input) and needed is not False:
                 operands = tuple([self.types[operand] for operand in self.graph.operands(number)])
                 key = op, operands, needed
                 if key not in memo:
@@ -138,6 +147,15 @@ class SymbolicCosts:
                         needed, lift_rule(rule.op_cost, op, operands, needed, self.graph.assumptions), 0
                     )
                 yield number, memo[key]
+
+    def _execution_conditions(self) -> Mapping[NodeId, Value]:
+        """Return the conditions under which nodes are needed and not dead. Raises ArchError (A1602)."""
+        if not has_constants(self.graph):
+            return self.needed
+        conditions = execution_conditions(self.graph)
+        if self.overapproximated or conditions.overapproximated:
+            raise exceeds("A1602", "the operations that a network executes depend on too many choices at once")
+        return conditions
 
     def _executed_nodes(self) -> Iterator[NodeId]:
         """Yield the nodes that are executed: all needed nodes except selects, which only pass on an operand."""

@@ -140,6 +140,8 @@ class Op:
 
     `infer` then has to check their element types.
     """
+    constant: ClassVar[bool] = False
+    """Whether the result depends only on the shape of the operands, not on their values."""
     internal: ClassVar[bool] = False
     """Whether only the compiler may create the operation; `.arch` programs cannot call it."""
 

@@ -112,11 +112,30 @@ def always_reachable(graph: Graph) -> set[NodeId]:
     return {number for number in graph if output_reads >> number & 1}
 
 
-class _ReachabilityAnalysis:
-    """Computation of reachability conditions, in one backward pass over a graph."""
+def has_constants(graph: Graph) -> bool:
+    """Return whether some operation's result does not depend on the values of its operands, as that of `zero`."""
+    return any(graph[number].op.constant and graph.operands(number) for number in graph)
 
-    def __init__(self, graph: Graph, exact: bool) -> None:
-        self.graph, self.exact = graph, exact
+
+def execution_conditions(graph: Graph) -> Reachability:
+    """Return the conditions under which an output needs the values of each node.
+
+    A node is needed by `reachability_conditions`, but its values are not, if only constant operations read it. Lowering
+    to ONNX leaves such a dead node out.
+    """
+    if not has_constants(graph):
+        return reachability_conditions(graph)
+    return _ReachabilityAnalysis(graph, exact=False, values_only=True).run()
+
+
+class _ReachabilityAnalysis:
+    """Computation of reachability conditions, in one backward pass over a graph.
+
+    With `values_only`, constant operations do not need their operands.
+    """
+
+    def __init__(self, graph: Graph, exact: bool, values_only: bool = False) -> None:
+        self.graph, self.exact, self._values_only = graph, exact, values_only
         self.reachability = Reachability()
         self.sizes: dict[Value, int] = {}
         self._hulls: dict[Value, Value] = {}
@@ -127,12 +146,12 @@ class _ReachabilityAnalysis:
         for output in self.graph.outputs.values():
             self.reachability[output] = True
         for number in reversed(list(self.graph)):
-            if number in self.reachability:
-                op = self.graph[number].op
+            op = self.graph[number].op
+            if number in self.reachability and not (self._values_only and op.constant):
                 for position, operand in enumerate(self.graph.operands(number)):
                     outcomes = [o for o, p in enumerate(op.cases) if p == position] if isinstance(op, Select) else None
                     self._add_consumer(number, operand, op.choice if isinstance(op, Select) else "", outcomes)
-        if self.reachability.overapproximated:
+        if self.reachability.overapproximated and not self._values_only:
             always = always_reachable(self.graph)
             self.reachability |= dict.fromkeys(always, True)
             self.reachability.overapproximated -= always

@@ -213,6 +213,7 @@ class Identity(View, _Activation):
 class Zero(_Activation):
     """Zeros of the shape of x: in many spaces, the alternative without a connection."""
 
+    constant: ClassVar[bool] = True
     linear: ClassVar[bool] = True
 
 

@@ -23,6 +23,7 @@ class Sinusoidal(Free):
     Feature 2 i is sin(n / base^(2 i / D)), and feature 2 i + 1 is the cosine of the same angle.
     """
 
+    constant: ClassVar[bool] = True
     base: float = 10000.0
 
     def infer(self, x: TensorType) -> TensorType:
@@ -82,6 +83,7 @@ class Constant(View):
     """
 
     any_element: ClassVar[bool] = True
+    constant: ClassVar[bool] = True
     values: tuple[bool | int | float, ...]
     dtype: Literal["i64", "f32", "bool"] = "i64"
 

@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 
 import archir
 from archir.cli import main
-from archir.costs.latencies.table import Correction, LatencyTable
+from archir.costs.latencies.table import Correction, Device, LatencyTable
 from archir.costs.latencies.workloads import space_workloads
 from archir.diagnostics.errors import ArchError
 from archir.ir.printer import print_graph
@@ -34,6 +34,7 @@ CUT = {
     "subsets": SMALL["subsets"],
     "kinds": SMALL["kinds"],
     "cells": SMALL["cells"],
+    "dead": SMALL["dead"],
     "without choices": "net n {\n input image: f32[4, 6, 6]\n output y = image |> conv(4) |> relu\n}",
 }
 
@@ -44,9 +45,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def measured(space: Space, file: str | Path = "t.json", correction: Correction | None = LINE) -> LatencyTable:
+def measured(
+    space: Space, file: str | Path = "t.json", correction: Correction | None = LINE, device: Device = "cpu"
+) -> LatencyTable:
     """A made-up table that knows a space, written to a file. Hardly two operations take as long."""
-    table = table_of(space_workloads(space.graph), correction)
+    table = table_of(space_workloads(space.graph), correction, device)
     for key, entry in table.entries.items():
         entry.median = crc32(key.encode()) % 99991
     table.write(file)
@@ -71,12 +74,12 @@ def run(*arguments: str, code: int | None = 0) -> Result:
 
 
 @pytest.mark.parametrize("correction", [None, LINE], ids=["as measured", "corrected"])
-@pytest.mark.parametrize("name", CUT)
+@pytest.mark.parametrize(("name", "device"), [*((name, "cpu") for name in CUT), ("dead", "onnxruntime-cpu")])
 def test_latency_costs_extremes_and_counts_equal_brute_force(
-    name: str, correction: Correction | None, folder: Path
+    name: str, device: Device, correction: Correction | None, folder: Path
 ) -> None:
     space = archir.loads(CUT[name])
-    codes, times = everything(space, measured(space, correction=correction))
+    codes, times = everything(space, measured(space, correction=correction, device=device))
     assert space.cost(codes, [COST])[COST].tolist() == times.tolist()
     assert COST not in space.cost(codes)
     least, greatest = space.account.extremes(COST)
@@ -95,7 +98,7 @@ def test_latency_costs_extremes_and_counts_equal_brute_force(
 @pytest.mark.parametrize("name", with_soak(SPACES, ["full_attention", "darts", "nas_bench_201", "autoformer"]))
 def test_latency_costs_of_published_spaces_equal_table_estimates(name: str, folder: Path) -> None:
     space = space_of(name, **SPACES[name].small)
-    table = measured(space)
+    table = measured(space, device="onnxruntime-cpu")
     codes = space.sample_codes(20, np.random.default_rng(0))
     wanted = [table.estimate(space.specialize(space.decode(row))) for row in codes]
     assert space.cost(codes, [COST])[COST].tolist() == wanted

@@ -23,6 +23,7 @@ from archir.costs.latencies import files, gaussian_process
 from archir.costs.latencies.counts import RunCounts, counts_of_codes, counts_of_graphs
 from archir.costs.latencies.fitting import fit_model, nonnegative_least_squares
 from archir.costs.latencies.model import LatencyModel
+from archir.costs.latencies.table import Conditions, Device
 from archir.costs.latencies.workloads import Workload, network_workloads, space_workloads
 from archir.diagnostics.errors import ArchError
 from archir.ir.types import TensorType
@@ -30,7 +31,7 @@ from archir.ops.activation import Relu
 from archir.ops.conv import Conv, Linear
 from archir.spaces.space import Space
 from tests.conftest import ROOT
-from tests.latencies import SMALL, FakeBench, filled, table_of, validation
+from tests.latencies import ON_DEVICES, SMALL, FakeBench, filled, table_of, validation
 from tests.soak import with_soak
 
 COST = 'latency("m.json")'
@@ -64,22 +65,26 @@ def truth(space: Space, noise: float = 0.0, seed: int = 0) -> np.ndarray[Any, An
     return 20_000 + found.times @ each + np.random.default_rng(seed).normal(0, noise, len(found.times))
 
 
+@pytest.mark.parametrize("skips_dead", [False, True])
 @pytest.mark.parametrize("name", SMALL)
-def test_operation_counts_equal_those_of_each_network(name: str) -> None:
+def test_operation_counts_equal_those_of_each_network(name: str, skips_dead: bool) -> None:
     space = archir.loads(SMALL[name])
     found = list(space.enumerate())[:40]
     graphs = [space.specialize(one) for one in found]
-    for counts in (counts_of_codes(space.account, codes_of(space)[:40]), counts_of_graphs(graphs, space.graph)):
-        assert {one.key for one in counts.workloads} == set(space_workloads(space.graph))
+    for counts in (
+        counts_of_codes(space.account, codes_of(space)[:40], skips_dead),
+        counts_of_graphs(graphs, space.graph, skips_dead),
+    ):
+        assert {one.key for one in counts.workloads} == set(space_workloads(space.graph, skips_dead=skips_dead))
         for graph, times in zip(graphs, counts.times, strict=True):
-            keys = [one.key for one in network_workloads(graph)]
+            keys = [one.key for one in network_workloads(graph, skips_dead)]
             assert [keys.count(one.key) for one in counts.workloads] == times.tolist()
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_model_costs_equal_network_estimates(name: str, folder: Path) -> None:
+@pytest.mark.parametrize(("name", "device"), ON_DEVICES)
+def test_model_costs_equal_network_estimates(name: str, device: Device, folder: Path) -> None:
     space = archir.loads(SMALL[name])
-    model = model_of(space)
+    model = model_of(space, conditions=Conditions(device=device, batch=1, threads=1, machine={}))
     model.write("m.json")
     assert archir.latency_model("m.json") == model
     found = list(space.enumerate())

@@ -16,6 +16,8 @@ from archir.ops.calibration import Calibrate
 from archir.ops.conv import Conv
 from archir.spaces.space import Space
 from archir_onnx import BACKEND as ONNX
+from archir_onnx.lowering.model import build
+from archir_onnx.measuring.latency import random_weights
 from archir_torch import BACKEND as TORCH
 from tests.ir.random_graphs import graphs
 from tests.ir.reference import assignments
@@ -23,16 +25,30 @@ from tests.latencies import SMALL, net
 from tests.published.test_spaces import space_of
 
 
-def union(space: Space) -> set[str]:
+def union(space: Space, skips_dead: bool = False) -> set[str]:
     """What the networks of all architectures run."""
-    return {one.key for architecture in space.enumerate() for one in network_workloads(space.specialize(architecture))}
+    networks = [space.specialize(architecture) for architecture in space.enumerate()]
+    return {one.key for network in networks for one in network_workloads(network, skips_dead)}
 
 
+@pytest.mark.parametrize("skips_dead", [False, True])
 @pytest.mark.parametrize("name", SMALL)
-def test_space_workloads_equal_union_over_architectures(name: str) -> None:
+def test_space_workloads_equal_union_over_architectures(name: str, skips_dead: bool) -> None:
     space = archir.loads(SMALL[name])
     assert space.size > 1
-    assert set(space_workloads(space.graph)) == union(space)
+    assert set(space_workloads(space.graph, skips_dead=skips_dead)) == union(space, skips_dead)
+
+
+def test_onnx_models_execute_no_dead_nodes() -> None:
+    space = space_of("nas_bench_201", channels=4, cells=1, size=8)
+    dead = 0
+    for seed in range(10):
+        network = space.specialize(space.sample(seed))
+        executed, needed = ([one.op.name for one in network_workloads(network, skip)] for skip in (True, False))
+        nodes = build(network, random_weights(network)).to_proto().graph.node
+        assert sum(node.op_type == "Relu" for node in nodes) == executed.count("relu")
+        dead += needed.count("relu") - executed.count("relu")
+    assert dead > 0
 
 
 def test_published_space_workloads_equal_those_of_random_architectures() -> None:

@@ -80,6 +80,6 @@ def latency_cost(graph: Graph, name: str, file: Path | None = None) -> Rule:
             hint = f"fit a model to measured networks: archir latency fit FILE -o MODEL.json --operations {shown}"
             raise fail("A1509", f"a latency table has no error estimate for a confidence: {shown}", None, hint)
         content.check_covers(graph)
-        return Rule(latency_rule(content), content.base)
+        return Rule(latency_rule(content), content.base, skips_dead=content.skips_dead)
     content.check_covers(graph)
     return content.rule(confidence)

@@ -110,6 +110,11 @@ class LatencyModel(BaseModel):
         """Write the JSON file atomically."""
         write_atomic(Path(path), (self.model_dump_json(indent=1) + "\n").encode())
 
+    @property
+    def _skips_dead(self) -> bool:
+        """Whether the measured networks ran without their dead nodes."""
+        return self.conditions is not None and self.conditions.skips_dead
+
     def margin(self, confidence: float = 0.95) -> float:
         """Return half the width, in ns, of the prediction interval of a new network's latency at this confidence.
 
@@ -143,15 +148,15 @@ class LatencyModel(BaseModel):
             raise fail("A1502", f"the latency model lacks {join_names(missing, 3)}", None, hint)
 
     def check_covers(self, graph: Graph) -> None:
-        """Raise ArchError (A1502) unless the model has an entry for every operation of a space."""
-        self.check_keys(space_workloads(graph))
+        """Raise ArchError (A1502) unless the model has an entry for every operation that a space's networks execute."""
+        self.check_keys(space_workloads(graph, skips_dead=self._skips_dead))
 
     def estimate(self, graph: Graph) -> int:
         """Return the predicted latency in nanoseconds of a network without choices.
 
         Raises ArchError (A1502) if the model lacks some of its operations; the error names them.
         """
-        keys = [workload.key for workload in network_workloads(graph)]
+        keys = [workload.key for workload in network_workloads(graph, self._skips_dead)]
         self.check_keys(keys)
         return self.offset + sum(self.entries[key] for key in keys)
 
@@ -166,7 +171,8 @@ class LatencyModel(BaseModel):
             self.check_keys(keys)
             return sum(self.entries[key] for key in keys)
 
-        return Rule(op_latency, self.offset + (0 if confidence is None else self.reserve(confidence)))
+        base = self.offset + (0 if confidence is None else self.reserve(confidence))
+        return Rule(op_latency, base, skips_dead=self._skips_dead)
 
 
 def _check_confidence(confidence: float) -> float:

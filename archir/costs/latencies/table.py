@@ -73,6 +73,11 @@ class Conditions(_StrictModel):
     threads: int = Field(ge=1, le=2**16)
     machine: dict[str, str]
 
+    @property
+    def skips_dead(self) -> bool:
+        """Whether networks run without their dead nodes (see `execution_conditions`), as ONNX models do."""
+        return self.device.startswith("onnxruntime")
+
     def differences(self, other: Conditions) -> list[str]:
         """Return in what others differ from these conditions, for a message: `threads 1, here 2`."""
         ours, theirs = (
@@ -121,8 +126,8 @@ class LatencyTable(Conditions, Tabular):
             raise fail("A1502", f"the latency table lacks {join_names(missing, 3)}", None, hint)
 
     def check_covers(self, graph: Graph) -> None:
-        """Raise ArchError (A1502) unless the table has an entry for every operation of a space."""
-        self.check_keys(space_workloads(graph))
+        """Raise ArchError (A1502) unless the table has an entry for every operation that a space's networks execute."""
+        self.check_keys(space_workloads(graph, skips_dead=self.skips_dead))
 
     def nanoseconds(self, op: Op, types: Iterable[TensorType]) -> float:
         """Return the measured latency of an operation on operands of these types, in nanoseconds.
@@ -135,7 +140,7 @@ class LatencyTable(Conditions, Tabular):
 
     def total(self, graph: Graph) -> float:
         """Return the sum of entries for a network without choices, plus the overhead of the call, uncorrected."""
-        keys = [workload.key for workload in network_workloads(graph)]
+        keys = [workload.key for workload in network_workloads(graph, self.skips_dead)]
         self.check_keys(keys)
         return self.overhead.median + sum(self.entries[key].median for key in keys)
 
@@ -151,7 +156,7 @@ class LatencyTable(Conditions, Tabular):
         The latency is `base` plus the sum of `latency_rule` over the nodes. Raises ArchError (A1502) if the table lacks
         some of the operations; the error names them.
         """
-        rule, executed = latency_rule(self), list(network_workloads(graph))
+        rule, executed = latency_rule(self), list(network_workloads(graph, self.skips_dead))
         self.check_keys(workload.key for workload in executed)
         return self.base + sum(rule(workload.op, *workload.types) for workload in executed)
 

@@ -10,7 +10,7 @@ from archir.diagnostics.errors import RuleError, fail
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.op import Composite, Op
 from archir.ir.printer import ValueWriter
-from archir.ir.reachability import reachability_conditions
+from archir.ir.reachability import Reachability, execution_conditions, reachability_conditions
 from archir.ir.structure import Input, Select
 from archir.ir.types import TensorType
 from archir.ir.typing import Types, infer_op, lift_rule
@@ -89,11 +89,12 @@ def expand_op(op: Op, types: Sequence[TensorType]) -> list[Workload]:
     return expansion
 
 
-def space_workloads(graph: Graph, types: Types | None = None) -> dict[str, Workload]:
+def space_workloads(graph: Graph, types: Types | None = None, skips_dead: bool = False) -> dict[str, Workload]:
     """Return the workloads, by key, of every operation that some architecture executes.
 
     All combinations of attributes and operand types are included; no architecture is enumerated. Bounds on costs
-    (`require` and `where` lines) are ignored, so that a table can be used for other bounds, too.
+    (`require` and `where` lines) are ignored, so that a table can be used for other bounds, too. With `skips_dead`,
+    operations are left out whose values no output needs.
     """
     types = types or checked_types(graph)
     by_key: dict[str, Workload] = {}
@@ -102,7 +103,7 @@ def space_workloads(graph: Graph, types: Types | None = None) -> dict[str, Workl
         """Record the workloads of one operation on operands of these types."""
         by_key.update((workload.key, workload) for workload in expand_op(op, operands))
 
-    for number, needed in sorted(reachability_conditions(graph).items()):
+    for number, needed in sorted(_conditions(graph, skips_dead).items()):
         op = graph[number].op
         if isinstance(op, Input | Select):
             continue
@@ -113,10 +114,18 @@ def space_workloads(graph: Graph, types: Types | None = None) -> dict[str, Workl
     return by_key
 
 
-def network_workloads(graph: Graph) -> Iterator[Workload]:
-    """Yield the workloads of a network in order. Raises ArchError (A0901) if the network has choices."""
+def _conditions(graph: Graph, skips_dead: bool) -> Reachability:
+    """Return the conditions under which a device executes the nodes of a graph."""
+    return execution_conditions(graph) if skips_dead else reachability_conditions(graph)
+
+
+def network_workloads(graph: Graph, skips_dead: bool = False) -> Iterator[Workload]:
+    """Yield the workloads of a network in order; with `skips_dead`, without those whose values no output needs.
+
+    Raises ArchError (A0901) if the network has choices.
+    """
     types = checked_types(graph)
-    for number in reachability_conditions(graph):
+    for number in _conditions(graph, skips_dead):
         node = graph[number]
         if isinstance(node.op, Select) or node.op.varying_attributes:
             raise fail("A0901", "a space has no single latency: specify an architecture", node.span)

@@ -30,8 +30,10 @@ from archir.ir.types import TensorType
 from archir.ops.activation import Relu
 from archir.ops.conv import Conv, Linear
 from archir.spaces.space import Space
+from archir.utils.ranks import kendall
 from tests.conftest import ROOT
 from tests.latencies import ON_DEVICES, SMALL, FakeBench, filled, table_of, validation
+from tests.published.test_spaces import SPACES, space_of
 from tests.soak import with_soak
 
 COST = 'latency("m.json")'
@@ -316,6 +318,17 @@ def test_model_bounds_and_fractions_of_maximum_count_exactly(folder: Path) -> No
     assert bounded.count() == (int((costs <= 60_000).sum()),) * 2
     half = space.where(f"{SURE} <= 0.7x")
     assert half.count() == (int((costs <= int(7 * int(costs.max()) // 10)).sum()),) * 2
+
+
+def test_rates_of_operations_are_learned_from_fewer_networks_than_operations() -> None:
+    space = space_of("trionet", **SPACES["trionet"].small)
+    counts = counts_of_codes(space.account, space.sample_codes(240, np.random.default_rng(0)))
+    assert len(counts.workloads) > 500
+    per_kind = counts.costs_by_name / np.maximum(counts.costs_by_name.mean(0), 1e-9)
+    times = 10_000 + counts.times @ per_kind @ np.random.default_rng(1).exponential(10_000, per_kind.shape[1])
+    model = fit_model(counts[:30], times[:30], reference=counts[100:])
+    entries = np.array([model.entries[workload.key] for workload in counts.workloads])
+    assert (kendall(model.offset + counts.times[30:100] @ entries, times[30:100]) or 0) > 0.95
 
 
 def test_documented_model_errors_match_benchmark_results() -> None:

@@ -39,6 +39,13 @@ class RunCounts:
         """
         return np.array([_run_costs(workload) for workload in self.workloads], np.float64).reshape(-1, 3)
 
+    @property
+    def costs_by_name(self) -> NDArray[np.float64]:
+        """The same costs [k, 3 * names] in columns of their own for each name of an operation, such as `conv`."""
+        names = [workload.op.name for workload in self.workloads]
+        is_named = np.array([[name == column for column in dict.fromkeys(names)] for name in names], np.float64)
+        return (is_named[:, :, None] * self.costs[:, None, :]).reshape(len(names), -1)
+
 
 def _run_costs(workload: Workload) -> tuple[int, int, int]:
     """Return the costs of executing an operation once: multiply-accumulates, bytes moved, kernel launches.

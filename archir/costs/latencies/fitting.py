@@ -19,8 +19,8 @@ from archir.utils.ranks import kendall, spearman
 
 MAX_NETWORKS = 2_000
 """Maximum number of networks that a model is fitted to; the work grows with the cube of their number."""
-MAX_ROUNDS, TOLERANCE = 500, 1e-6
-"""Stopping criteria of coordinate descent: number of rounds, and relative change of the coefficients."""
+MAX_ROUNDS, TOLERANCE = 1000, 1e-7
+"""Stopping criteria of least squares: number of steps, and change of the coefficients relative to the largest."""
 
 
 class _FeatureBlock:
@@ -55,7 +55,7 @@ def fit_model(
     The kinds of models are:
 
     - `costs`: a Gaussian process on multiply-accumulates, bytes moved and kernel launches;
-    - `operations`: the same with one more term per operation;
+    - `operations`: the same with the costs of each kind of operation apart, and one more term per operation;
     - `table` (only with a table): a line fitted to the table's sums;
     - `table and operations` (only with a table).
 
@@ -95,16 +95,17 @@ def _fit(
 ) -> LatencyModel:  # fmt: skip
     """Return the model with the smallest leave-one-out error."""
     all_counts = np.concatenate([counts.times, reference.times])
-    costs, per_operation = (
-        _FeatureBlock(values, counts.times, all_counts) for values in (counts.costs, np.eye(len(counts.workloads)))
+    costs, *per_operation = (
+        _FeatureBlock(values, counts.times, all_counts)
+        for values in (counts.costs, counts.costs_by_name, np.eye(len(counts.workloads)))
     )
-    models: dict[Kind, list[_FeatureBlock]] = {"costs": [costs], "operations": [costs, per_operation]}
+    models: dict[Kind, list[_FeatureBlock]] = {"costs": [costs], "operations": [costs, *per_operation]}
     if table is not None:
         keys = [workload.key for workload in counts.workloads]
         table.check_keys(keys)
         medians = np.array([[table.entries[key].median] for key in keys])
         table_sum = _FeatureBlock(medians, counts.times, all_counts)
-        models |= {"table": [table_sum], "table and operations": [table_sum, costs, per_operation]}
+        models |= {"table": [table_sum], "table and operations": [table_sum, costs, *per_operation]}
     tried = {
         name: _nonnegative_coefficients(
             blocks, fit_process([block.rows for block in blocks], measured, np.random.default_rng(seed)), all_counts
@@ -169,18 +170,25 @@ def _nonnegative_coefficients(blocks: list[_FeatureBlock], process: FittedProces
 def nonnegative_least_squares(rows: Matrix, targets: Matrix, start: Matrix) -> Matrix:
     """Return the least-squares coefficients of `rows` [n, k] subject to being at least 0.
 
-    Uses coordinate descent from `start`.
+    Uses accelerated projected gradient descent from `start` (Beck and Teboulle 2009), which restarts its momentum
+    whenever that points uphill (O'Donoghue and Candes 2015).
     """
     if start.min() >= 0:
         return start
-    coefficients, scales = np.maximum(start, 0), (rows**2).sum(0)
-    residual = targets - rows @ coefficients
+    scales = np.sqrt((rows**2).sum(0))
+    scales[scales == 0] = 1
+    rows = rows / scales
+    rate = 1 / np.linalg.norm(rows, 2) ** 2
+    coefficients: Matrix = np.maximum(start * scales, 0)
+    ahead, momentum = coefficients, 1.0
     for _ in range(MAX_ROUNDS):
-        previous = coefficients.copy()
-        for column in np.flatnonzero(scales):
-            value = max(coefficients[column] + float(rows[:, column] @ residual) / scales[column], 0.0)
-            residual -= rows[:, column] * (value - coefficients[column])
-            coefficients[column] = value
-        if np.abs(coefficients - previous).max() <= TOLERANCE * np.abs(coefficients).max():
+        previous, coefficients = coefficients, np.maximum(ahead - rate * (rows.T @ (rows @ ahead - targets)), 0)
+        change = coefficients - previous
+        if np.abs(change).max() <= TOLERANCE * np.abs(coefficients).max():
             break
-    return coefficients
+        if (ahead - coefficients) @ change > 0:
+            momentum = 1.0
+        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        ahead, momentum = coefficients + (momentum - 1) / following * change, following
+    result: Matrix = coefficients / scales
+    return result

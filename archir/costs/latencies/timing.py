@@ -15,7 +15,7 @@ VISITS, MAX_VISITS = 3, 10
 MAX_RESIDENT = 20
 """Maximum number of functions that are kept between visits; if there are more, each visit sets its function up anew."""
 MAX_DELAY = 0.1
-"""A visit whose median is above that of the fastest visit by more than this fraction was disturbed."""
+"""A sample that took longer than the fastest one by more than this fraction was disturbed and does not count."""
 _MIN_SAMPLES = 3
 """Minimum number of samples, even if each takes very long."""
 
@@ -43,7 +43,7 @@ DEFAULT_EFFORT = Effort()
 
 @dataclass(frozen=True)
 class Timing:
-    """Nanoseconds of one execution: median and interquartile range (`spread`) of `samples` samples."""
+    """Nanoseconds of one execution: median and interquartile range (`spread`) of `samples` undisturbed samples."""
 
     median: float
     spread: float
@@ -81,13 +81,10 @@ class _Sampler:
 
     @property
     def undisturbed(self) -> list[list[float]]:
-        """The samples of the visits that were about as fast as the fastest one."""
-        medians = [float(np.median(visit)) for visit in self._visits]
-        return [
-            visit
-            for visit, middle in zip(self._visits, medians, strict=True)
-            if middle <= (1 + MAX_DELAY) * min(medians)
-        ]
+        """The undisturbed samples of each visit that has any."""
+        longest = (1 + MAX_DELAY) * min(map(min, self._visits))
+        undisturbed = ([sample for sample in visit if sample <= longest] for visit in self._visits)
+        return [visit for visit in undisturbed if visit]
 
     @property
     def is_done(self) -> bool:
@@ -100,7 +97,7 @@ class _Sampler:
         return bool(timing.spread <= effort.precision * timing.median * timing.samples**0.5)
 
     def timing(self) -> Timing:
-        """Return the statistics of the samples of undisturbed visits."""
+        """Return the statistics of the undisturbed samples."""
         samples = np.concatenate(self.undisturbed)
         low, middle, high = (float(x) for x in np.percentile(samples, [25, 50, 75]))
         return Timing(middle, high - low, len(samples))
@@ -119,9 +116,9 @@ def measure_in_visits(
     """Measure several functions, each by itself and warm, in several visits. `factories` set the functions up.
 
     In a visit, one function runs on its own, first without being timed, so that caches hold its data as in a process
-    that runs nothing else. The visits of a function are spread over the whole time. Visits while something else slowed
-    the machine down are left out and made again, so that slow periods do not matter. Yields the index of a function
-    after each of its first visits, with None, and after its last visit, with its timing.
+    that runs nothing else. The visits of a function are spread over the whole time. Samples taken while something else
+    slowed the machine down do not count, and there are further visits until VISITS of them have samples that do. Yields
+    the index of a function after each of its first visits, with None, and after its last visit, with its timing.
     """
     samplers = {position: _Sampler(effort) for position in range(len(factories))}
     kept = [factory() for factory in factories] if len(factories) <= MAX_RESIDENT else None

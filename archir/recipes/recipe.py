@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, model_validator
 from archir.data.resizing import Interpolation, Resizing
 from archir.diagnostics.work import MAX_COUNT, MAX_THREADS
 from archir.recipes.augmentation import Augment, AugmentSettings
-from archir.recipes.training import Optimizer, Training
+from archir.recipes.training import AlphasOptimizer, Optimizer, Training
 from archir.utils.settings import Amount, Count, ListAsTuple, Seed, Settings
 
 NAME = r"^[A-Za-z0-9][\w-]*$"
@@ -180,7 +180,7 @@ class Phase(Settings):
     """Benchmark table that scores candidates, unless `options.scorer` is set."""
     training: Training = Training()
     weights: Optimizer = Optimizer()
-    alphas: Optimizer = Optimizer(kind="adam", lr=3e-4, betas=(0.5, 0.999), weight_decay=1e-3, schedule="constant")
+    alphas: AlphasOptimizer = AlphasOptimizer()
     derive: Derive = Derive()
     options: dict[str, Any] = Field(default_factory=dict)
 

@@ -46,6 +46,16 @@ class Optimizer(Settings):
     gamma: Positive = 0.1
 
 
+class AlphasOptimizer(Optimizer):
+    """The optimizer of architecture parameters: by default Adam with a constant rate, as in DARTS (Liu et al. 2019)."""
+
+    kind: Literal["sgd", "adam", "adamw"] = "adam"
+    lr: float = Field(default=3e-4, gt=0, le=MAX_LR)
+    betas: Annotated[tuple[Momentum, Momentum], ListAsTuple] = (0.5, 0.999)
+    weight_decay: NonNegative = 1e-3
+    schedule: Literal["cosine", "linear", "step", "constant"] = "constant"
+
+
 class Training(Settings):
     """Training length, precision, and execution."""
 

@@ -15,7 +15,9 @@ from jsonschema import Draft7Validator
 from archir import backends
 from archir.cli import main
 from archir.plugins import loading
+from archir.recipes.parsing import parse
 from archir.tools.mcp.recipe_schema import recipe_schema
+from archir.utils.settings import Settings
 from tests.plugins import forgotten
 
 ROOT = Path(__file__).parents[2]
@@ -189,3 +191,26 @@ def parts(schema: Any) -> Iterator[dict[str, Any]]:
         yield schema
     for one in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
         yield from parts(one)
+
+
+def subclasses(kind: type[Settings]) -> Iterator[type[Settings]]:
+    """A class of settings, and those derived from it."""
+    yield kind
+    for derived in kind.__subclasses__():
+        yield from subclasses(derived)
+
+
+def test_a_table_with_some_settings_keeps_the_defaults_of_the_others() -> None:
+    backends.get("torch")
+    fields = [field for kind in subclasses(Settings) for field in kind.model_fields.values()]
+    defaults = [field.default for field in fields if isinstance(field.default, Settings)]
+    assert len(defaults) > 10
+    for default in defaults:
+        assert default == type(default)()
+
+
+def test_a_rate_of_architecture_parameters_does_not_change_their_optimizer() -> None:
+    text = 'space = "s.arch"\ndata.source = "digits"\n[[phase]]\nname = "search"\nstrategy = "darts"\n'
+    plain, changed = (parse(text, "r.toml", settings).recipe for settings in ({}, {"search.alphas.lr": "0.006"}))
+    assert changed.phase[0].alphas == plain.phase[0].alphas.model_copy(update={"lr": 0.006})
+    assert changed.phase[0].alphas.kind == "adam"

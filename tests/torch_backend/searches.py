@@ -115,7 +115,7 @@ limit = 190
 name = "search"
 strategy = "darts"
 training = { epochs = 3, batch = 32, checkpoint_minutes = 0 }
-alphas = { kind = "adam", lr = 3e-3, betas = [0.5, 0.999], schedule = "constant" }
+alphas = { lr = 3e-3 }
 options = { order = 2 }
 
 [[phase]]

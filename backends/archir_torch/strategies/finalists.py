@@ -19,10 +19,16 @@ from archir_torch.search.job import Job, strategy
 from archir_torch.strategies.trials import GIVES, TrialStrategy
 
 
+class TrainingScorer(Scorer):
+    """How finalists are scored: by default by training from scratch."""
+
+    kind: str = "training"
+
+
 class FinalistsOptions(TrialOptions):
     """Options of `finalists`: the number of candidates, and the score."""
 
-    scorer: Scorer = Scorer(kind="training")
+    scorer: TrainingScorer = TrainingScorer()
     count: Count = 5
     objective: str = "accuracy:max"
     """Score by which the trials of the earlier phase are ranked, and then the finalists."""

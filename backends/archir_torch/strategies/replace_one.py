@@ -20,7 +20,7 @@ from archir_torch.strategies.trials import GIVES, TrialStrategy
 class ReplaceOptions(TrialOptions):
     """Options of `replace_one`: the scorer, and the score."""
 
-    scorer: Scorer = Scorer(kind="inherited")
+    scorer: Scorer = Scorer()
     objective: str = "accuracy:max"
 
     @model_validator(mode="after")

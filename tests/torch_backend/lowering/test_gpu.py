@@ -40,7 +40,7 @@ RELAXED = """
 name = "search"
 strategy = "{strategy}"
 training = {{ epochs = 1, batch = 32, precision = "{precision}" }}
-alphas = {{ kind = "adam", lr = 3e-3, betas = [0.5, 0.999], schedule = "constant" }}
+alphas = {{ lr = 3e-3 }}
 options = {{ {options} }}
 
 [[phase]]

@@ -34,7 +34,7 @@ PLANTED = {"reach": "far", "bend": "bent", "gate": "open"}
 
 def alphas(rate: float) -> str:
     """The line of a recipe with the optimizer of architecture parameters."""
-    return f'alphas = {{ kind = "adam", lr = {rate}, betas = [0.5, 0.999], schedule = "constant" }}\n'
+    return f"alphas = {{ lr = {rate}, weight_decay = 0 }}\n"
 
 
 SETTINGS = {

@@ -17,7 +17,7 @@ from torch.distributed.tensor import DTensor
 from archir import backends
 from archir.cli import main
 from archir.language.elaboration.elaborate import elaborate
-from archir.recipes.training import Optimizer, Training
+from archir.recipes.training import AlphasOptimizer, Training
 from archir.runs import Run
 from archir.spaces.space import Space
 from archir_torch.search.job import Strategy
@@ -44,7 +44,7 @@ FEW = ["second order", "gdas"]
 def searched(case: str, batch: int) -> tuple[Strategy, list[Row]]:
     """A search whose last batch of an epoch is smaller than the others, and odd."""
     kind, options = CASES[case]
-    alphas = Optimizer(kind="adam", lr=3e-3, betas=(0.5, 0.999), weight_decay=1e-3, schedule="constant")
+    alphas = AlphasOptimizer(lr=3e-3)
     search = strategy(kind, options, batch=batch, alphas=alphas)
     return search, run(search, epochs=search.epochs, steps=search.steps)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from archir.diagnostics.errors import ArchError
 from archir.recipes.derivation import derive_limited, overfull_cells
 from archir.recipes.recipe import Derive, SkipLimit
-from archir.recipes.training import Optimizer, Training
+from archir.recipes.training import AlphasOptimizer, Training
 from archir_torch.strategies.curvature import dominant_eigenvalue, rollback_epoch
 from archir_torch.strategies.expected_cost import ExpectedCost
 from archir_torch.strategies.relaxed import Relaxed
@@ -79,7 +79,7 @@ def test_skip_limit_replaces_weakest_skips_first() -> None:
 
 
 def searched(options: dict[str, Any], epochs: int = 4, kind: str = "darts") -> Relaxed:
-    optimizer = Optimizer(kind="adam", lr=0.1, schedule="constant")
+    optimizer = AlphasOptimizer(lr=0.1, betas=(0.9, 0.999), weight_decay=0)
     search = strategy(kind, options, epochs=epochs, alphas=optimizer)
     assert isinstance(search, Relaxed)
     run(search, epochs=search.epochs, steps=search.steps)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from archir.passes.relax import relax
-from archir.recipes.training import Optimizer
+from archir.recipes.training import AlphasOptimizer
 from archir_torch.strategies.relaxed import Relaxed
 from archir_torch.strategies.unrolled import unrolled_gradient
 from archir_torch.supernet.mixture import lower_mixed
@@ -103,7 +103,7 @@ def test_second_order_gradient_equals_formula_for_relaxed_network() -> None:
 
 def test_second_order_step_keeps_norm_statistics_of_weight_step() -> None:
     """Where architecture parameters hardly move, a second-order step leaves what a step of the weights alone does."""
-    still = Optimizer(lr=1e-30, schedule="constant")
+    still = AlphasOptimizer(lr=1e-30)
     second, alone = (strategy("darts", options, alphas=still) for options in ({"order": 2}, {"alpha_warmup_epochs": 2}))
     assert isinstance(second, Relaxed)
     assert isinstance(alone, Relaxed)

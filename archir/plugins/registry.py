@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any, TypeVar
@@ -48,7 +48,9 @@ class Origin:
 
 
 def _origin(registrant: Any) -> Origin:
-    """Return the origin of what a class, a function or an instance registers."""
+    """Return the origin of what a class, a function, a partial function or an instance registers."""
+    if isinstance(registrant, partial):
+        registrant = registrant.func
     return Origin(registrant.__module__, getattr(registrant, "__qualname__", type(registrant).__qualname__))
 
 

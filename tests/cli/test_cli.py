@@ -22,6 +22,7 @@ from archir.cli.doctor import Finding, findings
 from archir.diagnostics.errors import Interrupted
 from archir.diagnostics.work import current_budget
 from archir.ir.reader import parse_graph
+from archir.plugins.registry import import_all
 from tests.conftest import EXAMPLES, ROOT
 
 NET = "net.arch"
@@ -461,6 +462,7 @@ def test_explain_prints_page_and_list_of_codes() -> None:
 
 
 def test_doctor_finds_nothing_wrong_here() -> None:
+    import_all("archir_torch.importing")
     found = {finding.what: finding for finding in findings()}
     assert found["backend torch"].value == found["backend onnx"].value == "found"
     everything, short = run("doctor", "--all").stdout, run("doctor").stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ class RunCounts:
         return (is_named[:, :, None] * self.costs[:, None, :]).reshape(len(names), -1)
 
 
+@lru_cache(2**14)
 def _run_costs(workload: Workload) -> tuple[int, int, int]:
     """Return the costs of executing an operation once: multiply-accumulates, bytes moved, kernel launches.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from archir.costs.latencies.measurement import MeasuredNetwork, Validation, fill_table, new_table
-from archir.costs.latencies.table import Correction, Device, Entry, LatencyTable
+from archir.costs.latencies.table import Correction, Entry, LatencyTable
 from archir.costs.latencies.timing import Effort, TimedRun, Timing
 from archir.costs.latencies.workloads import space_workloads
 from archir.ir.graph import Graph
@@ -20,6 +20,7 @@ class FakeBench:
 
     machine = {"processor": "abacus"}  # noqa: RUF012
     threads = 1
+    skips_dead = False
 
     def __init__(self, interrupt_at: int = 10**9) -> None:
         self.asked: list[Graph] = []
@@ -35,13 +36,13 @@ class FakeBench:
         return lambda calls: calls * (100.0 + 10.0 * (len(graph) - len(graph.inputs)))
 
 
-def table_of(keys: Iterable[str], correction: Correction | None = None, device: Device = "cpu") -> LatencyTable:
+def table_of(keys: Iterable[str], correction: Correction | None = None, skips_dead: bool = False) -> LatencyTable:
     """Return a table in which every operation takes as many nanoseconds as its key has characters."""
     entries = {key: Entry(median=len(key), spread=0, samples=3) for key in keys}
     overhead = Entry(median=1000, spread=0, samples=3)
     return LatencyTable(
-        schema_version=1, device=device, batch=1, threads=1, machine=FakeBench.machine, overhead=overhead,
-        correction=correction, entries=entries,
+        schema_version=1, device="cpu", batch=1, threads=1, machine=FakeBench.machine, skips_dead=skips_dead,
+        overhead=overhead, correction=correction, entries=entries,
     )  # fmt: skip
 
 
@@ -81,8 +82,8 @@ SMALL = {
     "without operands": net("output y = (image |> to_tokens) + parameter((36, choose c(1, 4)))"),
 }
 
-ON_DEVICES: list[tuple[str, Device]] = [*((name, "cpu") for name in SMALL), ("dead", "onnxruntime-cpu")]
-"""The small spaces, and a device; onnxruntime does not execute dead nodes."""
+RUNS = [*((name, False) for name in SMALL), ("dead", True)]
+"""The small spaces, and whether they run without dead nodes."""
 
 
 def filled(bench: FakeBench, space: Space, table: LatencyTable | None = None, **options: Any) -> LatencyTable:

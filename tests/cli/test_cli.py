@@ -462,7 +462,7 @@ def test_explain_prints_page_and_list_of_codes() -> None:
 
 
 def test_doctor_finds_nothing_wrong_here() -> None:
-    import_all("archir_torch.importing")
+    import_all("archir_torch.importing")  # registers partial functions, too
     found = {finding.what: finding for finding in findings()}
     assert found["backend torch"].value == found["backend onnx"].value == "found"
     everything, short = run("doctor", "--all").stdout, run("doctor").stdout

@@ -23,7 +23,7 @@ from archir.costs.latencies import files, gaussian_process
 from archir.costs.latencies.counts import RunCounts, counts_of_codes, counts_of_graphs
 from archir.costs.latencies.fitting import fit_model, nonnegative_least_squares
 from archir.costs.latencies.model import LatencyModel
-from archir.costs.latencies.table import Conditions, Device
+from archir.costs.latencies.table import Conditions
 from archir.costs.latencies.workloads import Workload, network_workloads, space_workloads
 from archir.diagnostics.errors import ArchError
 from archir.ir.types import TensorType
@@ -32,7 +32,7 @@ from archir.ops.conv import Conv, Linear
 from archir.spaces.space import Space
 from archir.utils.ranks import kendall
 from tests.conftest import ROOT
-from tests.latencies import ON_DEVICES, SMALL, FakeBench, filled, table_of, validation
+from tests.latencies import RUNS, SMALL, FakeBench, filled, table_of, validation
 from tests.published.test_spaces import SPACES, space_of
 from tests.soak import with_soak
 
@@ -83,10 +83,10 @@ def test_operation_counts_equal_those_of_each_network(name: str, skips_dead: boo
             assert [keys.count(one.key) for one in counts.workloads] == times.tolist()
 
 
-@pytest.mark.parametrize(("name", "device"), ON_DEVICES)
-def test_model_costs_equal_network_estimates(name: str, device: Device, folder: Path) -> None:
+@pytest.mark.parametrize(("name", "skips_dead"), RUNS)
+def test_model_costs_equal_network_estimates(name: str, skips_dead: bool, folder: Path) -> None:
     space = archir.loads(SMALL[name])
-    model = model_of(space, conditions=Conditions(device=device, batch=1, threads=1, machine={}))
+    model = model_of(space, conditions=Conditions(device="cpu", batch=1, threads=1, machine={}, skips_dead=skips_dead))
     model.write("m.json")
     assert archir.latency_model("m.json") == model
     found = list(space.enumerate())
@@ -324,7 +324,7 @@ def test_rates_of_operations_are_learned_from_fewer_networks_than_operations() -
     space = space_of("trionet", **SPACES["trionet"].small)
     counts = counts_of_codes(space.account, space.sample_codes(240, np.random.default_rng(0)))
     assert len(counts.workloads) > 500
-    per_kind = counts.costs_by_name / np.maximum(counts.costs_by_name.mean(0), 1e-9)
+    per_kind = counts.costs_by_kind / np.maximum(counts.costs_by_kind.mean(0), 1e-9)
     times = 10_000 + counts.times @ per_kind @ np.random.default_rng(1).exponential(10_000, per_kind.shape[1])
     model = fit_model(counts[:30], times[:30], reference=counts[100:])
     entries = np.array([model.entries[workload.key] for workload in counts.workloads])

@@ -41,11 +41,11 @@ class RunCounts:
         return np.array([_run_costs(workload) for workload in self.workloads], np.float64).reshape(-1, 3)
 
     @property
-    def costs_by_name(self) -> NDArray[np.float64]:
-        """The same costs [k, 3 * names] in columns of their own for each name of an operation, such as `conv`."""
-        names = [workload.op.name for workload in self.workloads]
-        is_named = np.array([[name == column for column in dict.fromkeys(names)] for name in names], np.float64)
-        return (is_named[:, :, None] * self.costs[:, None, :]).reshape(len(names), -1)
+    def costs_by_kind(self) -> NDArray[np.float64]:
+        """The same costs [k, 3 * kinds], with three columns for each kind of operation, such as `conv`."""
+        kinds = [workload.op.name for workload in self.workloads]
+        is_of_kind = np.array([[kind == column for column in dict.fromkeys(kinds)] for kind in kinds], np.float64)
+        return (is_of_kind[:, :, None] * self.costs[:, None, :]).reshape(len(kinds), -1)
 
 
 @lru_cache(2**14)

@@ -97,7 +97,7 @@ def _fit(
     all_counts = np.concatenate([counts.times, reference.times])
     costs, *per_operation = (
         _FeatureBlock(values, counts.times, all_counts)
-        for values in (counts.costs, counts.costs_by_name, np.eye(len(counts.workloads)))
+        for values in (counts.costs, counts.costs_by_kind, np.eye(len(counts.workloads)))
     )
     models: dict[Kind, list[_FeatureBlock]] = {"costs": [costs], "operations": [costs, *per_operation]}
     if table is not None:

@@ -41,6 +41,11 @@ class Bench(Protocol):
         """Number of threads that compute."""
         ...
 
+    @property
+    def skips_dead(self) -> bool:
+        """Whether networks run without the operations whose values no output needs."""
+        ...
+
     def free(self, graph: Graph) -> bool:
         """Return whether a network takes no time because lowering removes all of its operations."""
         ...
@@ -57,7 +62,9 @@ def without_progress(items: Iterable[Any], total: int, what: str) -> Iterable[An
 
 def conditions(device: Device, batch: int, bench: Bench) -> Conditions:
     """Return the conditions of measurements on a bench."""
-    return Conditions(device=device, batch=batch, threads=bench.threads, machine=bench.machine)
+    return Conditions(
+        device=device, batch=batch, threads=bench.threads, machine=bench.machine, skips_dead=bench.skips_dead
+    )
 
 
 def new_table(device: Device, batch: int, bench: Bench, effort: Effort = DEFAULT_EFFORT) -> LatencyTable:

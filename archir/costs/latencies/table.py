@@ -72,11 +72,8 @@ class Conditions(_StrictModel):
     batch: int = Field(ge=1, le=2**20)
     threads: int = Field(ge=1, le=2**16)
     machine: dict[str, str]
-
-    @property
-    def skips_dead(self) -> bool:
-        """Whether networks run without their dead nodes (see `execution_conditions`), as ONNX models do."""
-        return self.device.startswith("onnxruntime")
+    skips_dead: bool = False
+    """Whether networks run without their dead nodes (see `execution_conditions`), as ONNX models do."""
 
     def differences(self, other: Conditions) -> list[str]:
         """Return in what others differ from these conditions, for a message: `threads 1, here 2`."""

@@ -31,6 +31,8 @@ from archir_onnx.running.sessions import session
 class OnnxBench:
     """Timing of networks in onnxruntime on one device, with a fixed batch size."""
 
+    skips_dead = True
+
     def __init__(self, device: str, batch: int, threads: int) -> None:
         self._device, self._batch, self.threads = device, batch, threads
         name, self._clock = clock(threads if device == "cpu" else 0)

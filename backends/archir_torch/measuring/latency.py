@@ -32,6 +32,8 @@ After a block of this size has been freed, glibc keeps the memory of all smaller
 class TorchBench:
     """Measures latency on a device at a batch size."""
 
+    skips_dead = False
+
     def __init__(self, device: str, batch: int) -> None:
         self._device, self._batch = torch.device(device), batch
         self.threads = torch.get_num_threads()

@@ -170,7 +170,7 @@ RENAMED = {"hold": "alpha_warmup_epochs", "seen": "allow_validation_overlap", "u
 SYNONYMS = {
     normalize_name(other): names
     for names, others in {
-        ("lr",): "learning_rate base_lr initial_lr max_lr",
+        ("lr",): "rate learning_rate base_lr initial_lr max_lr",
         ("lr_min",): "min_lr eta_min end_lr",
         ("batch",): "bs batch_size minibatch",
         ("accumulate",): "accumulation_steps grad_accum gradient_accumulation_steps",

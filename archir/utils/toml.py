@@ -28,8 +28,8 @@ MAX_BITS = 4096
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters (other than tabs and line breaks) and surrogates, which settings must not contain."""
 _TOO_LONG = "this number is too long"
-COMMAND_LINE = "--set"
-"""Source name, in place of a file name, of settings from the command line (`--set key=value`)."""
+COMMAND_LINE = "command line"
+"""Source name, in place of a file name, of settings from the command line (`--set key=value`, `--data`)."""
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ def test_overrides_replace_and_add_settings_with_positions() -> None:
     found = apply_overrides(document, {"a": "[1, 2]", "two.b.c": "text", "two.d.e": "'1'", "f": "1\ng = 2"}, "A1109")
     assert found.data["phase"] == [{"name": "one"}, {"name": "two", "b": {"c": "text"}, "d": {"e": "1"}}]
     assert (found.data["a"], found.data["f"]) == ([1, 2], "1\ng = 2")
-    assert str(found.span(("phase", 1, "b", "c"))) == "--set:1:1"
+    assert str(found.span(("phase", 1, "b", "c"))) == "command line:1:1"
     assert str(found.span(("phase", 1, "name"))) == "x.toml:5:1"
     assert document.data["phase"][1] == {"name": "two", "b": {"c": 2}}
 
@@ -157,9 +157,9 @@ def edited(document: Document) -> str:
 
 
 @pytest.mark.parametrize(("key", "value", "said"), [
-    ("a.b", "1", "--set:1:1: error[A1109]: `a` is not a table\n    a.b=1\n    ^^^"),
-    ("phase.b", "1", "--set:1:1: error[A1109]: `phase` is not a table"),
-    ("a", '"\\u0007"', "--set:1:1: error[A1109]: this text has control characters"),
+    ("a.b", "1", "command line:1:1: error[A1109]: `a` is not a table\n    a.b=1\n    ^^^"),
+    ("phase.b", "1", "command line:1:1: error[A1109]: `phase` is not a table"),
+    ("a", '"\\u0007"', "command line:1:1: error[A1109]: this text has control characters"),
 ])  # fmt: skip
 def test_rejects_overrides_of_non_tables_and_control_characters(key: str, value: str, said: str) -> None:
     document = parse_toml("a = 1\nphase = []\n", "x.toml", "A2201")

@@ -466,11 +466,11 @@ def search(folder: Path, *arguments: str) -> str:
 
 def test_a_setting_of_the_command_line_is_shown_with_a_caret(folder: Path) -> None:
     said = search(folder, "--set", "search.training.epcohs=2")
-    assert "--set:1:1: error[A1109]: phase `search`: there is no `training.epcohs`\n" in said
+    assert "command line:1:1: error[A1109]: phase `search`: there is no `training.epcohs`\n" in said
     assert "    search.training.epcohs=2\n    ^^^" in said
     assert "did you mean `epochs`?" in said
-    assert "--set:1:1: error[A1109]: `seed` is not a table" in search(folder, "--set", "seed.x=1")
-    assert "--set:1:1: error[A1109]: phase `best`: `population` is 'many'" in search(
+    assert "command line:1:1: error[A1109]: `seed` is not a table" in search(folder, "--set", "seed.x=1")
+    assert "command line:1:1: error[A1109]: phase `best`: `population` is 'many'" in search(
         folder, "--set", "best.options.population=many"
     )
 
@@ -484,7 +484,7 @@ def test_missing_tensorboard_error_shows_install_command(folder: Path, monkeypat
 
 def test_override_table_error_points_at_command_line(folder: Path) -> None:
     (folder / "r.toml").write_text(DARTS + 'fixed.op = "relu"\n')
-    with pytest.raises(ArchError, match=r"--set:1:1: asked for here\n    search.fixed="):
+    with pytest.raises(ArchError, match=r"command line:1:1: asked for here\n    search.fixed="):
         begin_search(folder / "r.toml", folder / "run", {"search.fixed": '{ op = "rellu" }'}, "cpu")
 
 

@@ -101,7 +101,8 @@ def _detect_format(path: Path) -> str:
     if targets and folder.is_dir() and not path.exists():
         return "parquet" if _has_files(folder, *_PARQUET) else "csv"
     if not path.is_dir():
-        hint = f"data is `digits`, a file, a folder, `MODULE:FUNCTION`, or begins with {', '.join(sorted(SOURCES))} and `:`"
+        formats = ", ".join(sorted(SOURCES))
+        hint = f"data is `digits`, a file, a folder, `MODULE:FUNCTION`, or begins with {formats} and `:`"
         word, colon, _ = str(path).partition(":")
         correction = suggest(word, SOURCES if colon else ["digits"])
         hint = f"{correction} {hint[0].upper()}{hint[1:]}" if correction else hint

@@ -217,7 +217,8 @@ def test_max_pool_tie_sends_gradient_to_first_pixel() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heads", "depth", "kernel", "size"), [(2, 3, 3, (5, 7)), (1, 4, 7, (4, 4)), (3, 2, 5, (9, 6))]
+    ("heads", "depth", "kernel", "size"),
+    [(2, 3, 3, (5, 7)), (1, 4, 7, (4, 4)), (3, 2, 5, (9, 6)), (2, 1, 3, (3, 5)), (2, 2, 3, (4, 9)), (1, 2, 1, (3, 3))],
 )
 def test_local_attention_kernel_matches_plain_lowering(
     heads: int, depth: int, kernel: int, size: tuple[int, int]

@@ -1,7 +1,7 @@
 // Attention of each pixel to the window around it, for one image and head at a time. A plane holds one channel with
 // zero padding around it, one row after the other, so that an offset in the window is the same step in memory for all
-// pixels. As many pixels as a register holds are computed together. Attention weights are computed again for
-// gradients.
+// pixels. As many pixels as a register holds are computed together; those in the padding are not used. Attention
+// weights are computed again for gradients.
 #pragma once
 
 #include <cmath>
@@ -16,11 +16,35 @@ struct Attention {
     Size pad() const { return kernel / 2; }
     Size row() const { return width + 2 * pad(); }
     Size offsets() const { return kernel * kernel; }
-    Size step(Size offset) const { return offset / kernel * row() + offset % kernel; }
+    Size reach() const { return (kernel - 1) * (row() + 1); }
+    // Steps in memory to the pixels of the window.
+    std::vector<Size> steps() const {
+        std::vector<Size> found;
+        for (Size y = 0; y < kernel; y++)
+            for (Size x = 0; x < kernel; x++) found.push_back(y * row() + x);
+        return found;
+    }
+    // Offsets column by column. Consecutive ones are a row apart, so that what is written at one is not read at the
+    // next one, for which processors wait.
+    std::vector<Size> by_column() const {
+        std::vector<Size> found;
+        for (Size x = 0; x < kernel; x++)
+            for (Size y = 0; y < kernel; y++) found.push_back(y * kernel + x);
+        return found;
+    }
+    // First pixels of all registers. If its registers end within the padding, each row begins with a new one.
+    template <class T> std::vector<Size> starts() const {
+        const bool by_row = blocks_of(width, LANES<T>) * LANES<T> <= row();
+        const Size rows = by_row ? height : 1, end = by_row ? width : height * row();
+        std::vector<Size> found;
+        for (Size y = 0; y < rows; y++)
+            for (Size x = 0; x < end; x += LANES<T>) found.push_back(y * row() + x);
+        return found;
+    }
     // Size of a plane with padding columns only, rounded up to whole registers, and of a plane with zeros on all
     // sides.
     template <class T> Size inner() const { return blocks_of(height * row(), LANES<T>) * LANES<T>; }
-    template <class T> Size whole() const { return inner<T>() + step(offsets() - 1) + LANES<T>; }
+    template <class T> Size whole() const { return inner<T>() + reach() + LANES<T>; }
 };
 
 // e^x for x <= 0, exact except for the last one or two digits.
@@ -64,12 +88,13 @@ void from_planes(const T* planes, const Attention& a, Size all_channels, Size fi
 // Attention weights [offset] of as many pixels as a register holds; `table` [channel][offset], if not null, is added to
 // the keys.
 template <class T>
-inline void attend(const T* query, const T* key, const T* table, const Attention& a, Size depth, Size at, Vec<T>* weights) {
+inline void attend(const T* query, const T* key, const T* table, const Attention& a, const std::vector<Size>& steps,
+                   Size depth, Size at, Vec<T>* weights) {
     const Size inner = a.inner<T>(), whole = a.whole<T>(), offsets = a.offsets();
     Vec<T> most = all<T>(-std::numeric_limits<T>::infinity()), sum{};
     for (Size o = 0; o < offsets; o++) {
         Vec<T> logit{};
-        const T* keys = key + at + a.step(o);
+        const T* keys = key + at + steps[o];
         for (Size c = 0; c < depth; c++) {
             Vec<T> one = load(keys + c * whole);
             if (table) one += table[c * offsets + o];
@@ -78,7 +103,8 @@ inline void attend(const T* query, const T* key, const T* table, const Attention
         weights[o] = logit, most = larger<T>(most, logit);
     }
     for (Size o = 0; o < offsets; o++) sum += weights[o] = exponential(weights[o] - most);
-    for (Size o = 0; o < offsets; o++) weights[o] /= sum;
+    const Vec<T> share = 1 / sum;
+    for (Size o = 0; o < offsets; o++) weights[o] *= share;
 }
 
 // query, key [images, height, width, channels], value and y [.., value_channels], table [channels, offsets] or null.
@@ -87,6 +113,7 @@ void attention_forward(const T* query, const T* key, const T* value, const T* ta
     const Size depth = a.channels / a.heads, value_depth = a.value_channels / a.heads, offsets = a.offsets();
     const Size inner = a.inner<T>(), whole = a.whole<T>(), begin = a.pad() * a.row() + a.pad();
     const Size pixels = a.height * a.width;
+    const std::vector<Size> steps = a.steps(), starts = a.starts<T>();
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (Size job = 0; job < a.images * a.heads; job++) {
         const Size image = job / a.heads, head = job % a.heads;
@@ -96,11 +123,12 @@ void attention_forward(const T* query, const T* key, const T* value, const T* ta
         to_planes(key + image * pixels * a.channels, a, a.channels, head * depth, depth, whole, begin, keys.data());
         to_planes(value + image * pixels * a.value_channels, a, a.value_channels, head * value_depth, value_depth,
                   whole, begin, values.data());
-        for (Size at = 0; at < inner; at += LANES<T>) {
-            attend(queries.data(), keys.data(), table ? table + head * depth * offsets : nullptr, a, depth, at, weights.data());
+        for (const Size at : starts) {
+            attend(queries.data(), keys.data(), table ? table + head * depth * offsets : nullptr, a, steps, depth, at,
+                   weights.data());
             for (Size c = 0; c < value_depth; c++) {
                 Vec<T> sum{};
-                for (Size o = 0; o < offsets; o++) sum += weights[o] * load(&values[c * whole + at + a.step(o)]);
+                for (Size o = 0; o < offsets; o++) sum += weights[o] * load(&values[c * whole + at + steps[o]]);
                 store(&out[c * inner + at], sum);
             }
         }
@@ -117,6 +145,7 @@ void attention_backward(const T* gradient, const T* query, const T* key, const T
     const Size inner = a.inner<T>(), whole = a.whole<T>(), begin = a.pad() * a.row() + a.pad();
     const Size pixels = a.height * a.width;
     std::vector<T> tables(to_table ? a.images * a.channels * offsets : 0);
+    const std::vector<Size> steps = a.steps(), starts = a.starts<T>(), by_column = a.by_column();
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (Size job = 0; job < a.images * a.heads; job++) {
         const Size image = job / a.heads, head = job % a.heads;
@@ -129,12 +158,12 @@ void attention_backward(const T* gradient, const T* query, const T* key, const T
         to_planes(key + at_map, a, a.channels, head * depth, depth, whole, begin, keys.data());
         to_planes(value + at_value, a, a.value_channels, head * value_depth, value_depth, whole, begin, values.data());
         to_planes(gradient + at_value, a, a.value_channels, head * value_depth, value_depth, inner, 0, given.data());
-        for (Size at = 0; at < inner; at += LANES<T>) {
-            attend(queries.data(), keys.data(), own, a, depth, at, weights.data());
+        for (const Size at : starts) {
+            attend(queries.data(), keys.data(), own, a, steps, depth, at, weights.data());
             Vec<T> mean{};
-            for (Size o = 0; o < offsets; o++) {
+            for (const Size o : by_column) {
                 Vec<T> to_weight{};
-                const Size step = at + a.step(o);
+                const Size step = at + steps[o];
                 for (Size c = 0; c < value_depth; c++) {
                     const Vec<T> g = load(&given[c * inner + at]);
                     to_weight += g * load(&values[c * whole + step]);
@@ -146,8 +175,8 @@ void attention_backward(const T* gradient, const T* query, const T* key, const T
             for (Size c = 0; c < depth; c++) {
                 const Vec<T> q = load(&queries[c * inner + at]);
                 Vec<T> sum{};
-                for (Size o = 0; o < offsets; o++) {
-                    const Size place = c * whole + at + a.step(o);
+                for (const Size o : by_column) {
+                    const Size place = c * whole + at + steps[o];
                     Vec<T> one = load(&keys[place]);
                     if (own) one += own[c * offsets + o];
                     sum += logits[o] * one;

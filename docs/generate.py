@@ -71,7 +71,7 @@ def _inherited(rule: Callable[..., Any]) -> bool:
 
 
 def _rule(rule: Callable[..., Any]) -> str:
-    text = " ".join(cleandoc(rule.__doc__ or "").split())
+    text = " ".join(cleandoc(rule.__doc__ or "").split()).removeprefix("Return ")
     return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 

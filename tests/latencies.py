@@ -93,4 +93,4 @@ def filled(bench: FakeBench, space: Space, table: LatencyTable | None = None, **
 
 
 def validation(pairs: Iterable[tuple[float, float]]) -> Validation:
-    return Validation(tuple(MeasuredNetwork(x, Timing(y, 0, 3)) for x, y in pairs))
+    return Validation(tuple(MeasuredNetwork(x, Timing(y, 0, 3), x) for x, y in pairs))

@@ -33,7 +33,7 @@ __all__ = [
 _REFERENCE_NETWORKS = 256
 """Number of random networks from which a latency model estimates how much each feature varies over the space."""
 _SAMPLES_PER_NETWORK = 4
-"""Number of architectures sampled for each one requested; duplicates among them are dropped."""
+"""Maximum number of architectures sampled for each one requested; duplicates among them are dropped."""
 
 
 def bench(
@@ -53,7 +53,7 @@ def bench(
         path: File of the table.
         device: `cpu`, `cuda`, `onnxruntime-cpu` or `onnxruntime-cuda`.
         batch: Number of samples of the inputs.
-        threads: Number of CPU threads, by default the framework's own number.
+        threads: Number of CPU threads, by default one per core.
         resume: Add the operations that are missing from an existing table, by default with the table's number of
             threads.
         progress: `progress(items, count, label)` wraps the iteration over operations, to report progress.
@@ -79,14 +79,13 @@ def bench(
             raise fail("A1506", f"{path} exists already", None, "continue it with --resume, or name another file")
         existing = latency_table(path)
         threads = threads or existing.threads
-    operations = space_workloads(graph)
     with open_bench(device, batch, threads) as device_bench:
         if existing is not None:
             benches.check_same_machine(existing, device, batch, device_bench)
         table = existing or benches.new_table(device, batch, device_bench)
         benches.fill_table(
             table,
-            operations,
+            space_workloads(graph, device_bench.skips_dead),
             device_bench,
             save=lambda current: current.write(path),
             progress=progress or benches.without_progress,
@@ -114,7 +113,8 @@ def validate(
         progress: `progress(items, count, label)` wraps the iteration over networks, to report progress.
 
     Returns:
-        Predicted and measured latencies of the networks, their `rank_correlation` and mean `error`.
+        Predicted and measured latencies of the networks, their `rank_correlation` (Spearman's), their mean `error`, and
+        whether the predictions are fit for bounds (`held_out`).
 
     Raises:
         ArchError: For example A1505, if the device is not available, and A1503, if this is another machine.
@@ -212,7 +212,7 @@ def latency_model(path: str | Path) -> LatencyModel:
         ArchError: A1501: the file is not a valid model.
 
     Examples:
-        >>> architectures, nanoseconds = archir.measured_latency(space, 12, threads=1)
+        >>> architectures, nanoseconds, _ = archir.measured_latency(space, 12, threads=1)
         >>> _ = archir.fit_latency(space, architectures, nanoseconds, "phone.json")
         >>> archir.latency_model("phone.json").estimate(network) > 0
         True
@@ -319,7 +319,7 @@ def measured_latency(
 
     Args:
         space: The space. Its bounds on latencies are ignored if their file is missing or is `path`.
-        n: Number of distinct architectures; fewer, if the space has fewer.
+        n: Number of distinct architectures; fewer, if random samples repeat too often.
         where: Further bounds on costs.
         device: `cpu`, `cuda`, `onnxruntime-cpu` or `onnxruntime-cuda`.
         batch: Number of samples of the inputs.
@@ -360,12 +360,11 @@ class MeasuredLatencies(NamedTuple):
 
 
 def _with_known_bounds(space: Space, where: str | None, path: str | Path | None = None) -> Space:
-    """Return the space with bounds `where`, without bounds on latencies whose file is missing or is `path`."""
+    """Return the space with bounds `where`, but without its own bounds on latencies whose file is missing or `path`."""
     from archir.language.elaboration.cost_names import latency_file
     from archir.spaces.space import Space
 
-    bounded = require_space(space) if where is None else require_space(space).where(where)
-    graph = copy(bounded.graph)
+    graph = copy(require_space(space).graph)
 
     def is_known(bound: Constraint) -> bool:
         file = latency_file(bound.cost or "")
@@ -375,9 +374,14 @@ def _with_known_bounds(space: Space, where: str | None, path: str | Path | None 
         return read_file.exists() and (path is None or read_file.resolve() != Path(path).resolve())
 
     graph.constraints = [*filter(is_known, graph.constraints)]
-    return Space(graph)
+    return Space(graph) if where is None else Space(graph).where(where)
 
 
 def _sample_distinct(space: Space, n: int, rng: random.Random) -> list[Architecture]:
     """Return `n` distinct random architectures; fewer, if the samples repeat."""
-    return list(dict.fromkeys(space.sample(rng) for _ in range(_SAMPLES_PER_NETWORK * n)))[:n]
+    samples: dict[Architecture, None] = {}
+    for _ in range(_SAMPLES_PER_NETWORK * n):
+        samples[space.sample(rng)] = None
+        if len(samples) == n:
+            break
+    return list(samples)

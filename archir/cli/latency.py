@@ -16,7 +16,7 @@ from archir.cli.options import SEED, force_option, json_option, net_options, whe
 from archir.cli.output import emit, say, table
 from archir.cli.param_types import Integer, OutputFile, PathParam
 from archir.cli.progress import track_progress
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import ArchError, fail
 from archir.language.elaboration.context import Limits
 from archir.utils.files import require_writable
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 10
 """Maximum number of operations that are printed, slowest first."""
-NOISE_THRESHOLD = 0.2
-"""Interquartile range, relative to the median, above which a measurement is reported as noisy."""
 UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 """Nanoseconds per unit of time."""
 
@@ -86,7 +84,8 @@ def table_command(
             space, output, device=device, batch=batch, threads=threads, resume=resume, progress=track_progress
         )
     except KeyboardInterrupt:
-        say(f"stopped; {output} holds the measurements so far: continue with --resume", err=True)
+        if output.exists():
+            say(f"stopped; {output} holds the measurements so far: continue with --resume", err=True)
         raise click.Abort from None
     _print_table(output, latency_table, as_json)
 
@@ -154,19 +153,28 @@ def fit_command(
     archir latency fit space.arch -o better.json --device onnxruntime-cpu --add runs/fast
     archir latency fit space.arch -o phone.json --measured phone.csv --unit ms
     """
+    from archir.costs.latencies.fitting import check_count
+    from archir.costs.latencies.model import MIN_NETWORKS
+
     _refuse_unused(context, measured is not None)
     require_writable(output)
     space = space_of(file, parameters, root, limits)
     operation_table = None if operations is None else measurement.latency_table(operations)
+    if operation_table is not None:
+        operation_table.check_covers(space.graph)
     conditions = None
     if measured is None:
+        added = [_measured_candidates(run, space) for run in runs]
+        check_count(count if not runs else max(count, MIN_NETWORKS))
         architectures, times, conditions = measurement.measured_latency(
             space, count, where=where, device=device, batch=batch, threads=threads, seed=seed, path=output,
             progress=track_progress,
         )  # fmt: skip
-        for run in runs:
-            added = _candidates_of(run, space, conditions)
-            architectures, times = [*architectures, *added], [*times, *added.values()]
+        for run, candidates in zip(runs, added, strict=True):
+            if not (alike := [latencies for when, latencies in candidates if when == conditions.model_dump()]):
+                raise _without_candidates(run, "under these conditions")
+            for latencies in alike:
+                architectures, times = [*architectures, *latencies], [*times, *latencies.values()]
         on = _describe_conditions(conditions)
     else:
         architectures, times, on = _read_measured(space, measured, about, measure, unit)
@@ -217,42 +225,57 @@ def check_command(
         raise click.UsageError(f"--calibrate needs a table; {predictor} is a model")
     space = space_of(file, parameters, root, limits)
     validation = measurement.validate(read, space, count, where=where, seed=seed, progress=track_progress)
-    if calibrate and isinstance(read, LatencyTable):
-        read.correction = validation.correction()
-        read.write(predictor)
-    held_out = validation.held_out
-    if as_json:
-        emit(_validation_json(predictor, read, validation))
-    else:
-        table("", ["", ""], _validation_rows(validation), right=(1,))
-        if calibrate and isinstance(read, LatencyTable) and read.correction is not None:
-            line = read.correction
+    line, held_out = None, validation.held_out_calibrated if calibrate else validation.held_out
+    try:
+        if calibrate and isinstance(read, LatencyTable):
+            read.correction = line = validation.correction()
+            read.write(predictor)
+    finally:  # networks that cannot calibrate the table were measured nevertheless
+        if as_json:
+            emit(_validation_json(predictor, read, validation, held_out))
+        else:
+            table("", ["", ""], _validation_rows(validation), right=(1,))
+    if not as_json:
+        if line is not None:
             say(f"wrote {predictor}: latency is {line.scale:.3f} x sum {line.offset / 1000:+,.1f} us")
-        _print_verdict(held_out)
-    if held_out.weaknesses:
+        _print_verdict(held_out, len(validation.networks))
+        once_calibrated = validation.held_out_calibrated if isinstance(read, LatencyTable) else None
+        if held_out and held_out.weaknesses and once_calibrated and not once_calibrated.weaknesses:
+            say("fit for bounds once it is calibrated: --calibrate")
+    if held_out is not None and held_out.weaknesses:
         context.exit(1)
 
 
-def _candidates_of(run: Path, space: Space, conditions: Conditions) -> dict[Architecture, float]:
-    """Return the candidates that a search measured under these conditions, with their latencies in nanoseconds.
+def _measured_candidates(folder: Path, space: Space) -> list[tuple[Any, dict[Architecture, float]]]:
+    """Return the candidates that a search measured, with their latencies in nanoseconds, by conditions.
 
     Raises ArchError (A1511) if there are none, and errors of architectures that do not belong to the space.
     """
     from archir.recipes.run_report import SUMMARY
     from archir.runs import Run
 
-    summary = json.loads(Run.open(run).content(SUMMARY)) if SUMMARY in Run.open(run).entries else {}
-    added = {
-        space.architecture(labels): nanoseconds
+    run = Run.open(folder)
+    summary = json.loads(run.content(SUMMARY)) if SUMMARY in run.entries else {}
+    candidates = [
+        (
+            bound.get("conditions"),
+            {
+                space.architecture(labels): nanoseconds
+                for labels, nanoseconds in zip(measured["architectures"], bound["measured"], strict=True)
+            },
+        )
         for measured in summary.get("latency", {}).values()
         for bound in measured["bounds"]
-        if bound.get("conditions") == conditions.model_dump()
-        for labels, nanoseconds in zip(measured["architectures"], bound["measured"], strict=True)
-    }
-    if not added:
-        hint = "a search measures its best candidates if it bounds a latency that archir measured on this machine"
-        raise fail("A1511", f"{run} measured no candidates under these conditions", None, hint)
-    return added
+    ]
+    if not candidates:
+        raise _without_candidates(folder)
+    return candidates
+
+
+def _without_candidates(run: Path, when: str = "") -> ArchError:
+    """Return the error (A1511) of a run that measured no candidates."""
+    hint = "a search measures its best candidates if it bounds a latency that archir measured on this machine"
+    return fail("A1511", f"{run} measured no candidates {when}".rstrip(), None, hint)
 
 
 def _read_measured(
@@ -294,9 +317,6 @@ def _print_table(path: Path, latency_table: LatencyTable, as_json: bool) -> None
     say(
         f"{path}: {len(slowest):,} operations on {_describe_conditions(latency_table)}; a call costs {_us(overhead)} us"
     )
-    noisy = sum(entry.spread > NOISE_THRESHOLD * (entry.median + overhead) for entry in latency_table.entries.values())
-    if noisy:
-        say(f"{noisy:,} of them vary by more than {NOISE_THRESHOLD:.0%}: is the machine busy?", err=True)
 
 
 def _print_model(path: Path, model: LatencyModel, as_json: bool) -> None:
@@ -312,16 +332,17 @@ def _print_model(path: Path, model: LatencyModel, as_json: bool) -> None:
     table("", ["model", "error, us"], rows, right=(1,))
     rank = model.rank_correlation
     say(f"{path}: `{model.model}`, fitted to {model.networks:,} networks ({model.device})")
-    say(f"leave-one-out: rank correlation {'-' if rank is None else f'{rank:.3f}'}, error {_us(model.error)} us")
+    spearman = "-" if rank is None else f"{rank:.3f}"
+    say(f"leave-one-out: rank correlation {spearman} (Spearman), error {_us(model.error)} us")
     say(f"95% of new networks are expected within {_us(model.margin())} us of the prediction")
-    if model.held_out is None:
-        say(f"{model.networks:,} networks are too few to hold some out: whether this is fit for bounds is unknown")
-    else:
-        _print_verdict(model.held_out)
+    _print_verdict(model.held_out, model.networks)
 
 
-def _print_verdict(held_out: HeldOut) -> None:
-    """Print whether predictions are fit for bounds, and why."""
+def _print_verdict(held_out: HeldOut | None, networks: int) -> None:
+    """Print whether predictions are fit for bounds, and why; `networks` is the number of measured networks."""
+    if held_out is None:
+        say(f"{networks:,} networks are too few to hold some out: whether this is fit for bounds is unknown")
+        return
     if held_out.weaknesses:
         say(f"not fit for bounds: {'; '.join(held_out.weaknesses)}")
         return
@@ -331,7 +352,9 @@ def _print_verdict(held_out: HeldOut) -> None:
     )
 
 
-def _validation_json(path: Path, predictor: LatencyTable | LatencyModel, validation: Validation) -> dict[str, Any]:
+def _validation_json(
+    path: Path, predictor: LatencyTable | LatencyModel, validation: Validation, held_out: HeldOut | None
+) -> dict[str, Any]:
     """Return the JSON data of a check; times are nanoseconds."""
     correction = getattr(predictor, "correction", None)
     return {
@@ -343,8 +366,8 @@ def _validation_json(path: Path, predictor: LatencyTable | LatencyModel, validat
         "error": validation.error,
         "corrected_error": validation.corrected_error,
         "correction": correction and correction.model_dump(),
-        "held_out": validation.held_out.model_dump(),
-        "fit_for_bounds": not validation.held_out.weaknesses,
+        "held_out": held_out and held_out.model_dump(),
+        "fit_for_bounds": held_out and not held_out.weaknesses,
     }
 
 

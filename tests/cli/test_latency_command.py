@@ -83,7 +83,7 @@ def test_a_table_is_made_validated_and_calibrated(device: str, file: str, tmp_pa
     assert "rank correlation (Spearman)" in text
     data = json.loads(run("check", file, path, "-n", "6", "--seed", "3", "--json", code=None).stdout)
     assert len(data["networks"]) == 6
-    assert all(one["measured"] > 0 and one["predicted"] >= table.overhead.median for one in data["networks"])
+    assert all(one["measured"] > 0 and one["predicted"] >= round(table.overhead.median) for one in data["networks"])
     assert data["error"] >= 0
     assert archir.latency_table(path) == table
 
@@ -96,7 +96,9 @@ def test_calibration_is_written(file: str, tmp_path: Path, monkeypatch: pytest.M
     assert "latency is 3.000 x sum +0.0 us" in run("check", file, str(path), "--calibrate", code=None).stdout
     assert archir.latency_table(path).correction == found.correction()
     monkeypatch.setattr("archir.api.measurement.validate", lambda *_, **__: validation([(1, 1), (1, 2)]))
-    assert "A1504" in run("check", file, str(path), "--calibrate", code=1).stderr
+    result = run("check", file, str(path), "--calibrate", code=1)
+    assert "A1504" in result.stderr
+    assert "mean error of the predictions" in result.stdout
 
 
 def test_an_interrupted_command_says_how_to_go_on(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,6 +121,17 @@ def test_an_interrupted_command_says_how_to_go_on(file: str, tmp_path: Path, mon
     assert archir.latency_table(path).entries.keys() == space_workloads(archir.load(file).graph).keys()
 
 
+def test_what_cannot_be_fitted_is_refused_before_measuring(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archir.api.measurement.measured_latency", None)
+    path = str(tmp_path / "m.json")
+    assert "needs 5 to 2,000 measured networks, not 3" in run("fit", file, "-o", path, "-n", "3", code=1).stderr
+    table_of(["relu(f32[3])"]).write(tmp_path / "t.json")
+    operations = ["--operations", str(tmp_path / "t.json")]
+    assert "A1502" in run("fit", file, "-o", path, *operations, code=1).stderr
+
+
 def test_rejects_missing_files_and_calibration_of_models(file: str, tmp_path: Path) -> None:
     path = str(tmp_path / "t.json")
     assert "A1501" in run("check", file, path, code=1).stderr
@@ -137,11 +150,14 @@ def test_predictions_that_do_not_hold_are_not_fit_for_bounds(
     table_of([]).write(path)
     rising = [(x, 3 * x + 10) for x in range(10, 30)]
     monkeypatch.setattr("archir.api.measurement.validate", lambda *_, **__: validation(rising))
-    assert "fit for bounds: 20 of 20 held-out networks" in run("check", file, str(path)).stdout
+    result = run("check", file, str(path), code=1)
+    assert "not fit for bounds: only 0 of 20 held-out networks" in result.stdout
+    assert "fit for bounds once it is calibrated: --calibrate" in result.stdout
+    assert "fit for bounds: 20 of 20 held-out networks" in run("check", file, str(path), "--calibrate").stdout
     shuffled = [(x, 50 + x * 7 % 20) for x in range(10, 30)]
     monkeypatch.setattr("archir.api.measurement.validate", lambda *_, **__: validation(shuffled))
     result = run("check", file, str(path), code=1)
-    assert "not fit for bounds: the rank correlation is" in result.stdout
+    assert "; the rank correlation is" in result.stdout
     assert json.loads(run("check", file, str(path), "--json", code=1).stdout)["fit_for_bounds"] is False
 
 

@@ -106,6 +106,16 @@ def test_a_function_whose_time_jumps_is_visited_a_limited_number_of_times() -> N
     assert len(asked) <= 2 + MAX_VISITS * 11
 
 
+def test_no_sample_is_taken_after_the_time_is_spent_even_if_most_are_disturbed() -> None:
+    timed, asked = timer(3e9 * 2**i for i in range(10))
+    assert measure(timed).median == 3e9 * 4
+    assert len(asked) == 5
+    timed, asked = timer(3e9 / 2**i for i in range(10))
+    *_, (_, found) = measure_in_visits([lambda: timed])
+    assert found is not None
+    assert len(asked) <= 6
+
+
 # filling tables
 
 

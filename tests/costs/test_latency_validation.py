@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import archir
-from archir.costs.latencies.measurement import fit_line, validate
+from archir.costs.latencies.measurement import MeasuredNetwork, Validation, fit_line, validate
+from archir.costs.latencies.timing import Timing
 from archir.diagnostics.errors import ArchError
 from archir.utils.ranks import spearman
 from tests.latencies import QUICK, SMALL, FakeBench, filled, validation
@@ -58,6 +59,20 @@ def test_calibration_line_is_never_negative() -> None:
 def test_rejects_calibration_without_rising_line(pairs: list[tuple[float, float]]) -> None:
     with pytest.raises(ArchError, match="A1504"):
         validation(pairs).correction()
+
+
+def test_verdict_is_about_the_predictions_that_bounds_use() -> None:
+    """The third factor is the correction that the table has already."""
+    sums = [float(x) for x in range(100, 112)]
+    for scale, stored, fit in ((1, 1, True), (3, 1, False), (3, 3, True), (1, 3, False)):
+        noisy = [(stored * x, scale * x + 0.1 * (-1) ** i, x) for i, x in enumerate(sums)]
+        found = Validation(tuple(MeasuredNetwork(a, Timing(y, 0, 3), x) for a, y, x in noisy))
+        assert found.held_out is not None
+        assert (found.held_out.weaknesses == []) is fit
+        assert found.held_out_calibrated is not None
+        assert found.held_out_calibrated.weaknesses == []
+    few = Validation(found.networks[:4])
+    assert (few.held_out, few.held_out_calibrated) == (None, None)
 
 
 def test_two_networks_have_no_corrected_error() -> None:

@@ -23,9 +23,10 @@ from hypothesis import strategies as st
 
 from archir.cli.main import main
 from archir.runs import Run
-from archir.studies.statistics import paired_t_test, t_probability, t_quantile
+from archir.studies.statistics import paired_t_test
 from archir.studies.training_runs import TrainingWorkload
 from archir.utils.ranks import kendall
+from archir.utils.student import t_probability, t_quantile
 from tests.chromium import PROGRAM, Chromium
 
 SPACE = """net space {

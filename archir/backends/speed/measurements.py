@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.costs.latencies.model import student_quantile
 from archir.utils.frames import Tabular
+from archir.utils.student import t_quantile
 
 PERCENTILES = (50, 95, 99)
 """Latency percentiles that are reported."""
@@ -73,7 +73,7 @@ class Latency:
         if count < 3 or min(map(len, self.rounds)) * (1 - percent / 100) < MIN_OUTSIDE:
             return None
         each = [float(np.percentile(times, percent)) for times in self.rounds]
-        return student_quantile(0.975, count - 1) * float(np.std(each, ddof=1)) / sqrt(count)
+        return t_quantile(0.95, count - 1) * float(np.std(each, ddof=1)) / sqrt(count)
 
     @property
     def mean(self) -> float:

@@ -80,8 +80,10 @@ def _check_held_out(
         return None
     for part in parts:
         rest = np.setdiff1d(np.arange(len(measured)), part)
-        if np.ptp(measured[rest]) == 0:
-            return None
+        if np.ptp(measured[rest]) == 0:  # nothing to fit
+            predicted[part] = measured[rest[0]]
+            inside += int((predicted[part] == measured[part]).sum())
+            continue
         fitted = _fit(counts[rest], measured[rest], reference, table, seed)
         terms = np.array([fitted.entries[workload.key] for workload in counts.workloads], np.float64)
         predicted[part] = fitted.offset + counts.times[part] @ terms
@@ -132,11 +134,16 @@ def _fit(
     )
 
 
+def check_count(networks: int) -> None:
+    """Raise ArchError (A1510) if no model can be fitted to this number of networks."""
+    if not MIN_NETWORKS <= networks <= MAX_NETWORKS:
+        text = f"a latency model needs {MIN_NETWORKS} to {MAX_NETWORKS:,} measured networks, not {networks:,}"
+        raise fail("A1510", text, None, "measure more of them: -n 30" if networks < MIN_NETWORKS else None)
+
+
 def _check_latencies(measured: NDArray[np.float64]) -> None:
     """Raise ArchError (A1510) if no model can be fitted to these latencies."""
-    if not MIN_NETWORKS <= len(measured) <= MAX_NETWORKS:
-        text = f"a latency model needs {MIN_NETWORKS} to {MAX_NETWORKS:,} measured networks, not {len(measured):,}"
-        raise fail("A1510", text, None, "measure more of them: -n 30" if len(measured) < MIN_NETWORKS else None)
+    check_count(len(measured))
     if not (np.isfinite(measured).all() and (measured > 0).all() and (measured < MAX_NANOSECONDS / 1000).all()):
         raise fail("A1510", "measured latencies must be positive and shorter than 1,000 seconds")
     if np.ptp(measured) == 0:

@@ -10,13 +10,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from archir.costs.latencies.model import HeldOut, LatencyModel, student_quantile
+from archir.costs.latencies.model import MIN_NETWORKS, HeldOut, LatencyModel
 from archir.costs.latencies.table import Conditions, Correction, Device, Entry, LatencyTable
 from archir.costs.latencies.timing import DEFAULT_EFFORT, VISITS, Effort, TimedRun, Timing, measure, measure_in_visits
 from archir.costs.latencies.workloads import Workload, chain_network
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 from archir.utils.ranks import kendall, spearman
+from archir.utils.student import t_quantile
 
 ProgressWrapper = Callable[[Iterable[Any], int, str], Iterable[Any]]
 """Function that wraps an iterable to show progress.
@@ -99,8 +100,8 @@ def fill_table(
     progress: ProgressWrapper = without_progress,
     effort: Effort = DEFAULT_EFFORT,
     clock: Callable[[], float] = time.monotonic,
-) -> int:
-    """Measure those operations of the space that are missing from a table, and return how many were measured.
+) -> None:
+    """Measure those operations of the space that are missing from a table.
 
     The table is saved regularly, and also when the measurement is interrupted.
     """
@@ -114,7 +115,6 @@ def fill_table(
                 saved = clock()
     finally:
         save(table)
-    return len(missing)
 
 
 def _measure_entry(graph: Graph, bench: Bench, overhead: float, effort: Effort) -> Entry:
@@ -130,12 +130,15 @@ class MeasuredNetwork:
     """Predicted and measured latency of a network, in nanoseconds."""
 
     predicted: float
+    """What bounds and searches use: a table's corrected sum, or the prediction of a model."""
     measured: Timing
+    sum: float = 0.0
+    """A table's sum without its correction."""
 
 
 @dataclass(frozen=True)
 class Validation:
-    """How accurately a table's sums, or a model, predict the latency of whole networks.
+    """How accurately a table or model predicts the latency of whole networks.
 
     `margin` is half the width of a model's 95% interval in nanoseconds, or None for a table.
     """
@@ -158,7 +161,7 @@ class Validation:
 
     @property
     def corrected_error(self) -> float | None:
-        """Mean relative error of the predictions after affine correction; None if a line cannot be fitted.
+        """Mean relative error of a table's sums after affine correction; None if a line cannot be fitted.
 
         Each network's correction is fitted to all other networks (leave-one-out).
         """
@@ -166,27 +169,38 @@ class Validation:
         return None if corrected is None else _relative_error(corrected, self._measured)
 
     @property
-    def held_out(self) -> HeldOut:
-        """How well the latency was predicted of networks that the prediction was not fitted to.
+    def held_out(self) -> HeldOut | None:
+        """How well the latencies were predicted; None for too few networks.
 
-        The interval of a table's sum is that of a line fitted to the sums of the other networks (Student's t).
+        The interval around a table's prediction is that of a line fitted to the sums of the other networks (Student's
+        t), so that a table whose sums are far from the measurements is outside of it.
         """
+        return self._held_out(self._predicted)
+
+    @property
+    def held_out_calibrated(self) -> HeldOut | None:
+        """The same of a table's sums after the affine correction, each by the line fitted to the other networks."""
+        return self._held_out(self._corrected())
+
+    def _held_out(self, predicted: Any) -> HeldOut | None:
+        """Compare predicted nanoseconds [networks] with the measurements; `predicted` is None if there are none."""
         y, count = self._measured, len(self.networks)
-        predicted = self._predicted if self.margin is not None else self._corrected()
-        if predicted is None:
-            return HeldOut(networks=count, inside=0, rank_correlation=None)
-        errors = np.abs(predicted - y)
+        if count < MIN_NETWORKS:
+            return None
         margins: Any = self.margin
         if margins is None:
-            others = (errors @ errors - errors**2) / max(1, count - 1)
-            margins = student_quantile(0.975, max(1, count - 3)) * np.sqrt(others * (1 + 1 / count))
-        inside = int((errors <= margins + 1e-9 * y).sum())  # sums of floats are inexact
+            corrected = self._corrected()
+            if predicted is None or corrected is None:
+                return HeldOut(networks=count, inside=0, rank_correlation=None)
+            squares = (corrected - y) ** 2
+            margins = t_quantile(0.95, count - 3) * np.sqrt((squares.sum() - squares) / (count - 1) * (1 + 1 / count))
+        inside = int((np.abs(predicted - y) <= margins + 1e-9 * y).sum())  # sums of floats are inexact
         return HeldOut(networks=count, inside=inside, rank_correlation=kendall(predicted, y))
 
     def _corrected(self) -> Any:
-        """Predicted nanoseconds [networks], each corrected by the line fitted to all other networks; None if a line
-        cannot be fitted."""
-        x, y = self._predicted, self._measured
+        """A table's sums [networks], each corrected by the line fitted to all other networks; None if a line cannot
+        be fitted."""
+        x, y = self._sums, self._measured
         lines = [fit_line(x[mask], y[mask]) for mask in ~np.eye(len(x), dtype=bool)]
         if not lines or None in lines:
             return None
@@ -197,7 +211,7 @@ class Validation:
 
         Raises ArchError (A1504) if the slope of the line is not positive.
         """
-        line = fit_line(self._predicted, self._measured)
+        line = fit_line(self._sums, self._measured)
         if line is None or line[0] <= 0:
             hint = "take more networks (-n), of a space whose networks differ more"
             raise fail("A1504", "cannot calibrate: measured latencies do not rise with the table's sums", None, hint)
@@ -207,6 +221,11 @@ class Validation:
     def _predicted(self) -> Any:
         """Predicted nanoseconds, shape [networks]."""
         return np.array([network.predicted for network in self.networks])
+
+    @property
+    def _sums(self) -> Any:
+        """A table's sums without its correction, in nanoseconds, shape [networks]."""
+        return np.array([network.sum for network in self.networks])
 
     @property
     def _measured(self) -> Any:
@@ -241,11 +260,13 @@ def validate(
     """
     recorded = conditions_of(predictor)
     check_same_machine(recorded, recorded.device, recorded.batch, bench)
-    predict = predictor.estimate if isinstance(predictor, LatencyModel) else predictor.total
-    predicted = [float(predict(graph)) for graph in graphs]
+    predicted = [float(predictor.estimate(graph)) for graph in graphs]
+    if isinstance(predictor, LatencyTable):
+        sums, margin = [predictor.total(graph) for graph in graphs], None
+    else:
+        sums, margin = [0.0] * len(graphs), predictor.margin()
     measured = measure_networks(graphs, bench, progress=progress, effort=effort)
-    margin = predictor.margin() if isinstance(predictor, LatencyModel) else None
-    return Validation(tuple(map(MeasuredNetwork, predicted, measured)), margin)
+    return Validation(tuple(map(MeasuredNetwork, predicted, measured, sums)), margin)
 
 
 def measure_networks(

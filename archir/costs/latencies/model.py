@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import isfinite, sqrt
 from pathlib import Path
-from statistics import NormalDist
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,6 +31,7 @@ from archir.ir.graph import Graph
 from archir.ir.op import Op
 from archir.ir.types import TensorType
 from archir.utils.files import write_atomic
+from archir.utils.student import t_quantile
 
 MAX_NANOSECONDS = 10**15
 """Maximum number of nanoseconds of one entry (11 days), so that sums of very many entries fit in 64 bits."""
@@ -79,7 +79,7 @@ class LatencyModel(BaseModel):
     """What each operation adds to a network's latency, by workload key, and the prediction error of the sums.
 
     Examples:
-        >>> architectures, nanoseconds = archir.measured_latency(space, 12, threads=1)
+        >>> architectures, nanoseconds, _ = archir.measured_latency(space, 12, threads=1)
         >>> model = archir.fit_latency(space, architectures, nanoseconds)
         >>> model.estimate(network) > 0, model.margin(0.95) >= 0  # nanoseconds
         (True, True)
@@ -120,7 +120,7 @@ class LatencyModel(BaseModel):
 
         Errors are assumed to be normal with the same variance for all networks (Student's t). Raises ArchError (A1509).
         """
-        return self._quantile((1 + _check_confidence(confidence)) / 2) * self._prediction_error
+        return t_quantile(_check_confidence(confidence), self._freedom) * self._prediction_error
 
     def reserve(self, confidence: float) -> int:
         """Return the ns to add to a predicted latency as a safety margin.
@@ -129,16 +129,17 @@ class LatencyModel(BaseModel):
 
         Raises ArchError (A1509).
         """
-        return round(self._quantile(_check_confidence(confidence)) * self._prediction_error)
+        return round(t_quantile(2 * _check_confidence(confidence) - 1, self._freedom) * self._prediction_error)
 
     @property
     def _prediction_error(self) -> float:
         """Standard error of the prediction for a new network."""
-        return self.error * sqrt(self.networks / (self.networks - _USED_DEGREES)) * sqrt(1 + 1 / self.networks)
+        return self.error * sqrt(self.networks / self._freedom) * sqrt(1 + 1 / self.networks)
 
-    def _quantile(self, probability: float) -> float:
-        """Return the quantile of Student's t distribution for the model's degrees of freedom."""
-        return student_quantile(probability, self.networks - _USED_DEGREES)
+    @property
+    def _freedom(self) -> int:
+        """Degrees of freedom of the error."""
+        return self.networks - _USED_DEGREES
 
     def check_keys(self, keys: Iterable[str]) -> None:
         """Raise ArchError (A1502) if the model lacks some of these operations; the error names them."""
@@ -181,16 +182,3 @@ def _check_confidence(confidence: float) -> float:
         hint = "for example, 0.95: five of a hundred new networks may be slower"
         raise fail("A1509", f"a confidence must be from 0.5 to 0.999, not {confidence:g}", None, hint)
     return confidence
-
-
-def student_quantile(probability: float, degrees: int) -> float:
-    """Return the quantile of Student's t distribution, by the expansion in Abramowitz and Stegun (1964), 26.7.5."""
-    z = NormalDist().inv_cdf(probability)
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    total: float = z + sum(term / float(degrees ** (i + 1)) for i, term in enumerate(terms))
-    return total

@@ -17,7 +17,7 @@ MAX_RESIDENT = 20
 MAX_DELAY = 0.1
 """A sample that took longer than the fastest one by more than this fraction was disturbed and does not count."""
 _MIN_SAMPLES = 3
-"""Minimum number of samples, even if each takes very long."""
+"""Minimum number of samples, disturbed ones included, even if each takes very long."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Effort:
     """How long to measure: samples of at least `sample_ns` ns are taken until the median is precise.
 
     The median is precise once its estimated relative error, interquartile range / sqrt(samples) / median, is at most
-    `precision`. At least `min_samples` and at most `max_samples` samples are taken.
+    `precision`. At least `min_samples` undisturbed samples are taken, unless `max_ns` or `max_samples` ends it first.
     """
 
     sample_ns: float = 2e5
@@ -33,7 +33,7 @@ class Effort:
     min_samples: int = 11
     max_samples: int = 101
     max_ns: float = 2e9
-    """Nanoseconds of measuring after which no further sample is taken."""
+    """Nanoseconds of measuring after which no further sample is taken, once there are a few."""
     warm_ns: float = 2e7
     """Nanoseconds that a function runs for without being timed before the samples of a visit."""
 
@@ -87,11 +87,16 @@ class _Sampler:
         return [visit for visit in undisturbed if visit]
 
     @property
+    def is_spent(self) -> bool:
+        """True if there is no time left."""
+        return self._spent >= self._effort.max_ns
+
+    @property
     def is_done(self) -> bool:
         """True if no further sample is needed."""
-        timing, effort = self.timing(), self._effort
-        if self._spent >= effort.max_ns or sum(map(len, self._visits)) >= effort.max_samples:
-            return timing.samples >= _MIN_SAMPLES
+        timing, effort, taken = self.timing(), self._effort, sum(map(len, self._visits))
+        if self.is_spent or taken >= effort.max_samples:
+            return taken >= _MIN_SAMPLES
         if timing.samples < effort.min_samples:
             return False
         return bool(timing.spread <= effort.precision * timing.median * timing.samples**0.5)
@@ -117,8 +122,9 @@ def measure_in_visits(
 
     In a visit, one function runs on its own, first without being timed, so that caches hold its data as in a process
     that runs nothing else. The visits of a function are spread over the whole time. Samples taken while something else
-    slowed the machine down do not count, and there are further visits until VISITS of them have samples that do. Yields
-    the index of a function after each of its first visits, with None, and after its last visit, with its timing.
+    slowed the machine down do not count. A function is visited until its median is precise and VISITS of its visits
+    have samples that count, but at most MAX_VISITS times, and not again once its time (`max_ns`) is spent. Yields the
+    index of a function after each of its first visits, with None, and after its last visit, with its timing.
     """
     samplers = {position: _Sampler(effort) for position in range(len(factories))}
     kept = [factory() for factory in factories] if len(factories) <= MAX_RESIDENT else None
@@ -127,7 +133,8 @@ def measure_in_visits(
         for position, sampler in [*samplers.items()]:
             timed = factories[position]() if kept is None else kept[position]
             sampler.visit(timed, share if visit < VISITS else effort.min_samples)
-            if visit == MAX_VISITS or (sampler.is_done and len(sampler.undisturbed) >= min(VISITS, visit)):
+            visited = sampler.is_spent or len(sampler.undisturbed) >= min(VISITS, visit)
+            if visit == MAX_VISITS or (sampler.is_done and visited):
                 yield position, samplers.pop(position).timing()
             elif visit < VISITS:
                 yield position, None

@@ -13,7 +13,7 @@ from archir.ir.printer import ValueWriter
 from archir.ir.reachability import Reachability, execution_conditions, reachability_conditions
 from archir.ir.structure import Input, Select
 from archir.ir.types import TensorType
-from archir.ir.typing import Types, infer_op, lift_rule
+from archir.ir.typing import infer_op, lift_rule
 from archir.ir.verify import checked_types
 from archir.ops.activation import Sigmoid
 from archir.ops.calibration import AsGate, AsKernel
@@ -89,14 +89,14 @@ def expand_op(op: Op, types: Sequence[TensorType]) -> list[Workload]:
     return expansion
 
 
-def space_workloads(graph: Graph, types: Types | None = None, skips_dead: bool = False) -> dict[str, Workload]:
+def space_workloads(graph: Graph, skips_dead: bool = False) -> dict[str, Workload]:
     """Return the workloads, by key, of every operation that some architecture executes.
 
     All combinations of attributes and operand types are included; no architecture is enumerated. Bounds on costs
     (`require` and `where` lines) are ignored, so that a table can be used for other bounds, too. With `skips_dead`,
     operations are left out whose values no output needs.
     """
-    types = types or checked_types(graph)
+    types = checked_types(graph)
     by_key: dict[str, Workload] = {}
 
     def meet(op: Op, *operands: TensorType) -> None:

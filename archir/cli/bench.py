@@ -134,7 +134,7 @@ def bench_command(
     archir bench net.onnx --threads 1 --threads 2               how many threads to use
     archir bench space.arch --seed 0 --on torch --on onnxruntime-cpu --picture speed.svg
 
-    With each percentile is half the width of its 95% interval.
+    With p50 and p95 is half the width of their 95% interval.
 
     To predict the latency of every architecture of a space, see `archir latency`.
     """

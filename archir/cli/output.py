@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
-from math import isfinite
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import click
 
 from archir.diagnostics.errors import ArchError, Diagnostic, Interrupted
 from archir.diagnostics.escaping import escape_unprintable, rich_text
+from archir.utils.json_values import replace_nonfinite
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -123,18 +123,7 @@ def repeat_command(*more: str) -> str:
 
 def emit(data: Mapping[str, Any] | Sequence[Any]) -> None:
     """Print JSON; infinite and NaN numbers, such as missing measurements, become null."""
-    click.echo(json.dumps(_finite(data), indent=2, default=str, allow_nan=False))
-
-
-def _finite(data: Any) -> Any:
-    match data:
-        case float():
-            return data if isfinite(data) else None
-        case Mapping():
-            return {name: _finite(value) for name, value in data.items()}
-        case list() | tuple():
-            return [_finite(value) for value in data]
-    return data
+    click.echo(json.dumps(replace_nonfinite(data), indent=2, default=str, allow_nan=False))
 
 
 def console(stderr: bool = False) -> Console:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import click
 
 from archir.api import lowering
+from archir.backends.speed.measurements import count_threads
 from archir.cli.bench import say_noise, unit_of, with_margin
 from archir.cli.onnx_files import NORMALIZATION, Normalization, parse_normalization
 from archir.cli.options import SEED, SOURCES, force_option, json_option, labels_option, objective_settings
@@ -20,7 +21,7 @@ from archir.search.fronts import format_metric as figure
 from archir.search.fronts import is_fraction
 
 _MAX_SHOWN = 10
-"""Maximum number of int8 layers that are printed, largest error first, and of classes."""
+"""Maximum number of int8 layers that are printed, those with the largest errors, and of classes."""
 _DEFAULT_DATA = "digits"
 _DATA_HINT = "--data was left out, so the bundled digits were used: name the data that the model was trained on"
 
@@ -136,6 +137,8 @@ def quantize_command(
             say(f"warning: {verdict.claim}: {verdict.evidence}. {_chance_reasons(done, data)}", err=True)
     if done.speed is not None:
         _say_speed(done.speed, done.weight_type)
+    if done.unmeasured is not None:
+        say(f"the speed could not be measured: {done.unmeasured}", err=True)
 
 
 def _say_data(done: Any, data: str | None, pixels: Normalization | None) -> None:
@@ -169,7 +172,7 @@ def _chance_reasons(done: Any, data: str | None) -> str:
 
 def _say_speed(speed: Any, weight_type: str) -> None:
     """Print how fast the quantised model is, and if it is not faster, why."""
-    threads = f"{speed.threads} thread{'s' * (speed.threads > 1)}"
+    threads = count_threads(speed.threads)
     unit, nanoseconds = unit_of(max(speed.before, speed.after))
     before, after = (
         with_margin(time, margin, nanoseconds)

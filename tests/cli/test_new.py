@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from archir.backends.speed.measurements import Speeds
 from archir.cli import main
 from archir.cli.new import TEMPLATES
+from archir_onnx.quantization.speed import Speedup
 from tests.plugins import forgotten
 
 quantizing = importlib.import_module("archir_onnx.quantization.quantize")
@@ -30,7 +31,7 @@ FEW["shrink"] = ("--epochs", "1", "--trials", "2")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("archir.api.shrinking.measure", lambda *_, **__: Speeds((), (), {}))  # takes seconds
-    monkeypatch.setattr(quantizing, "compare_speed", lambda *_: None)  # as well
+    monkeypatch.setattr(quantizing, "compare_speed", lambda *_: [Speedup(2.0, 1.0, 1, 1)])  # as well
     with forgotten(tmp_path):
         yield tmp_path
     for name in ("data", "model"):  # known by paths below the folder that was the current one

@@ -129,5 +129,5 @@ def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_table_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archir.costs.latencies.files.MAX_FILE_BYTES", 20)
     table_of([]).write(tmp_path / "t.json")
-    with pytest.raises(ArchError, match="more than 20 bytes"):
+    with pytest.raises(ArchError, match="larger than 20 bytes"):
         files.read_table(tmp_path / "t.json")

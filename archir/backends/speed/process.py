@@ -1,5 +1,4 @@
-"""Worker process for one subject (a network on one target with one batch size), controlled by its parent over
-pipes.
+"""Worker process for one subject (see `Subject`), controlled by its parent over pipes.
 
 It is started with `python -m archir.backends.speed.process`.
 
@@ -22,7 +21,6 @@ from typing import Any, Protocol
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir import backends
-from archir.backends.speed import process
 from archir.diagnostics.errors import ArchError
 from archir.ir.serial import from_json
 from archir.utils import parent
@@ -36,7 +34,7 @@ class Runner(Protocol):
 
     @property
     def machine(self) -> dict[str, str]:
-        """Versions of the runtime, and name of the GPU."""
+        """Names and versions of the runtime."""
         ...
 
     def run(self) -> None:
@@ -89,7 +87,7 @@ def _serve(answer: Callable[[Any], None]) -> None:
     request = json.loads(next(requests))
     network = request["network"]
     backend = backends.get(request["backend"])
-    before = process.resident()
+    before = resident()
     runs: Runner = backend.runs(
         from_json(network["graph"]) if "graph" in network else Path(network["path"]), **request["options"]
     )
@@ -99,16 +97,12 @@ def _serve(answer: Callable[[Any], None]) -> None:
     gc.collect()
     gc.disable()  # runs create no reference cycles
     answer({"first": first, "machine": runs.machine})
-    process.reset_peak()
+    reset_peak()
     for line in requests:
         times = time_runs(runs.run, int(line))
-        peak, device_memory = process.peak(), runs.memory()
-        used = None if peak is None or before is None else max(0, peak - before)
+        highest, device_memory = peak(), runs.memory()
+        used = None if highest is None or before is None else max(0, highest - before)
         answer({"times": times, "memory": device_memory if request["options"]["device"] != "cpu" else used})
-
-
-if __name__ == "__main__":
-    main()
 
 
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -140,3 +134,7 @@ def _status_field(name: str) -> int | None:
     except OSError:
         return None
     return int(match[1]) * 1024 if match else None
+
+
+if __name__ == "__main__":
+    main()

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from archir import __version__, backends
 from archir.backends.speed.measurements import LeftOut, Speeds, Subject
-from archir.backends.speed.turns import ProgressWrapper, Task, measure
+from archir.backends.speed.turns import Task, measure
 from archir.costs.latencies.machine import cores, gpu, processor
+from archir.costs.latencies.measurement import ProgressWrapper
 from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.hints import suggest
 from archir.ir.graph import Graph
@@ -51,9 +52,9 @@ def speeds(
         if name not in TARGETS:
             hint = suggest(name, TARGETS) or f"targets are {', '.join(TARGETS)}"
             raise fail("A1505", f"there is no `{name}` to measure on", None, hint)
-        if all(not _can_run(name, network) for network in networks.values()):
+        if networks and all(not _can_run(name, network) for network in networks.values()):
             raise fail("A1508", f"{name} runs no ONNX file", None, "name an .arch file, or measure on onnxruntime-cpu")
-    has_gpu = gpu() != "unknown"
+    has_gpu = bool(gpu())
     tasks: list[Task] = []
     left_out: list[LeftOut] = []
     with TemporaryDirectory() as folder:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from threading import Event, Timer
 from typing import IO, Any
 
 from archir.backends.speed.measurements import Latency, LeftOut, Speed, Subject
+from archir.costs.latencies.measurement import ProgressWrapper
 from archir.diagnostics.errors import ArchError, fail
 from archir.ir.graph import Graph
 from archir.ir.serial import to_json
@@ -32,9 +33,6 @@ PAUSE = 0.02
 
 COMMAND = ("-P", "-m", "archir.backends.speed.process")
 """Python arguments that start a worker process."""
-
-ProgressWrapper = Callable[[Iterable[Any], int, str], Iterable[Any]]
-"""Function (steps, count, label) that yields the steps unchanged and reports progress."""
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,15 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from archir.costs.latencies.model import LatencyModel
-from archir.costs.latencies.table import MAX_FILE_BYTES, LatencyTable, latency_rule
+from archir.costs.latencies.table import LatencyTable, latency_rule
 from archir.costs.symbolic import Rule
 from archir.diagnostics.errors import describe_error, fail
 from archir.ir.graph import Graph
 from archir.language.elaboration.cost_names import latency_confidence, latency_file
-from archir.utils.files import open_regular
+from archir.utils.files import read_bytes
+
+MAX_FILE_BYTES = 2**28
+"""Maximum size in bytes of a latency table's or model's file."""
 
 
 class _FileKind(BaseModel):
@@ -30,15 +33,12 @@ def read_latency_file(path: str | Path, shown: str = "") -> LatencyTable | Laten
     """
     shown = shown or str(path)
     try:
-        with open_regular(Path(path)) as stream:
-            text = stream.read(MAX_FILE_BYTES + 1)
+        text = read_bytes(Path(path), MAX_FILE_BYTES)
     except (OSError, ValueError) as error:
         hint = (
             f"measure a table: archir latency table FILE -o {shown}, or fit a model: archir latency fit FILE -o {shown}"
         )
         raise fail("A1501", f"{shown} cannot be read: {describe_error(error)}", None, hint) from None
-    if len(text) > MAX_FILE_BYTES:
-        raise fail("A1501", f"{shown} is not a latency table: it has more than {MAX_FILE_BYTES:,} bytes")
     kind: type[LatencyTable] | type[LatencyModel] = LatencyTable
     try:
         kind = LatencyModel if _FileKind.model_validate_json(text).model is not None else LatencyTable

@@ -24,8 +24,8 @@ def processor() -> str:
 
 
 def gpu() -> str:
-    """Return the names of the NVIDIA GPUs, separated by commas; "unknown" if the system reports none."""
-    return ", ".join(_gpus_in_proc(Path("/proc/driver/nvidia/gpus")) or _gpus_from_smi()) or "unknown"
+    """Return the names of the NVIDIA GPUs, separated by commas; empty if the system reports none."""
+    return ", ".join(_gpus_in_proc(Path("/proc/driver/nvidia/gpus")) or _gpus_from_smi())
 
 
 def _gpus_in_proc(folder: Path) -> list[str]:

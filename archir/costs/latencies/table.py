@@ -29,8 +29,6 @@ from archir.utils.frames import Tabular
 Device = Literal["cpu", "cuda", "onnxruntime-cpu", "onnxruntime-cuda"]
 """Devices that a table can be measured on."""
 
-MAX_FILE_BYTES = 2**28
-"""Maximum size in bytes of a latency table's or model's file."""
 _MAX_NANOSECONDS = 10**15
 """Maximum number of nanoseconds in one entry (11 days), which keeps sums of very many entries in 64 bits."""
 

@@ -36,7 +36,9 @@ class OnnxBench:
     def __init__(self, device: str, batch: int, threads: int) -> None:
         self._device, self._batch, self.threads = device, batch, threads
         name, self._clock = clock(threads if device == "cpu" else 0)
-        self.machine = {"processor": processor(), "clock": name} | ({"gpu": gpu()} if device == "cuda" else {})
+        self.machine = {"processor": processor(), "clock": name} | (
+            {"gpu": gpu() or "unknown"} if device == "cuda" else {}
+        )
         self.machine |= {"onnxruntime": onnxruntime.__version__, "python": platform.python_version()}
 
     def free(self, graph: Graph) -> bool:

@@ -48,7 +48,7 @@ class ModelInterface:
         model_inputs = [value_info for value_info in model.graph.input if value_info.name not in constants]
         inputs, raw, batches = {}, set(), set()
         for value_info in model_inputs:
-            batch, *dims = _dims(value_info) or [0]
+            batch, *dims = _dims(value_info) or [0, 0]  # a scalar is no batch
             element = value_info.type.tensor_type.elem_type
             pixels = element == onnx.TensorProto.UINT8 and len(dims) == 3
             if not (pixels or element in _DTYPES) or not all(dims):

@@ -26,6 +26,8 @@ def compact(model: onnx.ModelProto) -> onnx.ModelProto:
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     if any(attribute.g.node or attribute.graphs for node in graph.node for attribute in node.attribute):
         return model  # graphs inside of nodes read names of the graph around them
+    if graph.sparse_initializer or any(tensor.data_type == onnx.TensorProto.STRING for tensor in graph.initializer):
+        return model  # only dense numbers are compared and renamed
     del graph.value_info[:]
     _share_bias_scales(graph)
     _drop_zero_points(graph)

@@ -59,23 +59,13 @@ class Layer:
 
 
 def assign_names(model: onnx.ModelProto) -> None:
-    """Rename nodes without a name, or with a duplicate name, to the name of their first result.
-
-    Raises ArchError (A0916) if a name is not valid UTF-8, for which protobuf returns bytes or raises.
-    """
-    try:
-        names = [name for node in model.graph.node for name in (node.name, *node.input, *node.output)]
-        texts = [text for entry in model.metadata_props for text in (entry.key, entry.value)]
-        texts += [model.producer_name, model.producer_version, *(tensor.name for tensor in model.graph.initializer)]
-        wrong = next((text for text in (*names, *texts) if not isinstance(text, str)), None)
-    except UnicodeDecodeError as error:
-        wrong = error.object
-    if wrong is not None:
-        raise fail("A0916", f"a name in the model is not valid UTF-8: {wrong!r}")
+    """Rename nodes without a name, or with a duplicate name, to the name of their first result or one like it."""
     seen: set[str] = set()
     for node in model.graph.node:
         if not node.name or node.name in seen:
             node.name = node.output[0]
+        while node.name in seen:
+            node.name += "_"
         seen.add(node.name)
 
 

@@ -17,6 +17,7 @@ from archir.data.metadata import labels_metadata
 from archir.diagnostics.errors import ArchError, fail
 from archir.search.fronts import is_fraction
 from archir.utils.files import staged_output
+from archir.utils.json_values import replace_nonfinite
 from archir_onnx.files import external
 from archir_onnx.files.models import MAX_BYTES, report_path
 from archir_onnx.quantization import layers as lay
@@ -95,6 +96,8 @@ class Quantised:
     """Names of the classes of the samples, in the order of the model's outputs; empty if nothing was classified."""
     speed: Speedup | None = None
     """Speed on this machine; None if it was not measured."""
+    unmeasured: str | None = None
+    """Why the speed could not be measured; None if it was, or if it was not asked for."""
     files: tuple[Path, ...] = ()
 
     @property
@@ -172,9 +175,11 @@ def _fastest(
         files = [Path(folder) / f"{report.mode}.onnx" for report, _ in versions]
         for file, (_, int8_model) in zip(files, versions, strict=True):
             onnx.save(int8_model, file)
-        speeds = compare_speed(path, files, seconds)
-    if speeds is None:
-        return versions[0]
+        try:
+            speeds = compare_speed(path, files, seconds)
+        except ArchError as error:
+            report, int8_model = versions[0]
+            return replace(report, unmeasured=error.diagnostics[0].message), int8_model
     speed, (report, int8_model) = min(zip(speeds, versions, strict=True), key=lambda pair: pair[0].after)
     return replace(report, speed=speed), int8_model
 
@@ -317,7 +322,7 @@ def _write_results(
         files = tuple(output.with_name(file.name) for file in (draft, certificate, report_file))
         final = replace(result, bytes_after=len(content), files=files)
         record = {**asdict(final), "ratio": final.ratio, "files": [file.name for file in files]}
-        report_file.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+        report_file.write_text(json.dumps(replace_nonfinite(record), indent=1, allow_nan=False) + "\n", "utf-8")
     return final
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import ArchError, fail
 from archir_onnx.quantization.layers import CONVOLUTIONS, PRODUCTS, ResolvedMode, layers
 
 BLOCK = 32
@@ -59,10 +59,8 @@ class Quantizer:
         try:
             with _without_warnings():
                 return self._converters[self.mode](wanted)
-        except ImportError as error:
-            raise fail(
-                "A2801", f"4-bit weights need the package onnx-ir: {error}", None, "pip install onnx-ir"
-            ) from None
+        except ArchError:
+            raise
         except Exception as error:  # any class: models are untrusted
             raise fail("A2801", f"onnxruntime cannot quantise the model: {str(error).strip()[:500]}") from error
 
@@ -106,8 +104,12 @@ class Quantizer:
 
     def _int4(self, names: list[str]) -> onnx.ModelProto:
         """Store the weights of the named linear layers in 4 bits, for the operator `MatMulNBits` of onnxruntime."""
-        from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
-        from onnxruntime.quantization.onnx_model import ONNXModel
+        try:
+            from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+            from onnxruntime.quantization.onnx_model import ONNXModel
+        except ImportError as error:
+            text = f"4-bit weights need the package onnx-ir: {error}"
+            raise fail("A2801", text, None, "pip install onnx-ir") from None
 
         model = ONNXModel(_copy(self._model))
         model.replace_gemm_with_matmul()

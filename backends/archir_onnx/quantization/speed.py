@@ -14,7 +14,7 @@ import onnxruntime
 from archir.backends.speed.measurements import Latency, Subject
 from archir.backends.speed.turns import Task, measure
 from archir.costs.latencies.machine import cores
-from archir.diagnostics.errors import ArchError
+from archir.costs.latencies.measurement import without_progress
 from archir_onnx.quantization.batch_inference import ModelInterface
 from archir_onnx.quantization.layers import CONVOLUTIONS, PRODUCTS
 
@@ -45,10 +45,10 @@ class Speedup:
         return self.after / self.before
 
 
-def compare_speed(original: Path, versions: Sequence[Path], seconds: float) -> list[Speedup] | None:
+def compare_speed(original: Path, versions: Sequence[Path], seconds: float) -> list[Speedup]:
     """Measure a float32 model and int8 versions of it in turns, each for `seconds`.
 
-    Returns None if they cannot be measured.
+    Raises ArchError if they cannot be measured.
     """
     batch = ModelInterface.of(onnx.load(original, load_external_data=False)).batch or 1
     options = {"device": "cpu", "batch": batch, "threads": cores()}
@@ -56,10 +56,7 @@ def compare_speed(original: Path, versions: Sequence[Path], seconds: float) -> l
         Task(Subject(path.name, "onnxruntime-cpu", batch, cores()), path, "onnx", options, is_required=True)
         for path in (original, *versions)
     ]
-    try:
-        speeds, _, _ = measure(tasks, seconds, lambda steps, count, label: steps)
-    except ArchError:
-        return None
+    speeds, _, _ = measure(tasks, seconds, without_progress)
     before, *latencies = (speed.latency for speed in speeds)
     return [speedup(before, after, batch, path) for path, after in zip(versions, latencies, strict=True)]
 

@@ -63,15 +63,14 @@ class Evaluator:
             return self.task.measure(network, self.split, 0)
 
     def halves(self) -> tuple[Evaluator, Evaluator]:
-        """Return two evaluators on half of the samples each; the samples of every class are dealt out alternately."""
-        rows = torch.arange(len(self.split))
-        positions = rows
-        if self.labelled:
-            labels = self.split.labels
-            positions = labels.clone()  # the first half to get a sample alternates between classes: some have only one
-            for label in labels.unique():
-                positions[labels == label] += torch.arange(int((labels == label).sum()))
-        first, second = (replace(self, split=self.split.select(rows[positions % 2 == parity])) for parity in (0, 1))
+        """Return two evaluators on half of the samples each; the samples of every class are dealt out alternately.
+
+        A single sample is in both.
+        """
+        if len(self.split) == 1:
+            return self, self
+        order = torch.argsort(self.split.labels, stable=True) if self.labelled else torch.arange(len(self.split))
+        first, second = (replace(self, split=self.split.select(order[half::2].sort().values)) for half in (0, 1))
         return first, second
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 import archir
 from archir_onnx.quantization import layers as lay
@@ -19,6 +19,9 @@ from archir_onnx.quantization.quantizer import Quantizer
 from archir_onnx.quantization.sensitivity import relative_error
 from archir_onnx.running.sessions import session
 from tests.onnx_backend.quantised import noise
+
+NODES = [("x", "y"), ("x", "z"), ("", "x")]
+"""Names and results of nodes: one name is given twice, and one is that of a value."""
 
 
 def fused(model: bytes, folder: Path) -> Counter[str]:
@@ -85,3 +88,23 @@ def test_weights_have_seven_bits_so_that_no_cpu_saturates(trained: Path, tmp_pat
     largest = [int(np.abs(array.astype(int)).max()) for array in weights if array.ndim > 1]
     assert largest == [64] * 4
     assert 2 * 255 * max(largest) < 2**15
+
+
+def test_compact_keeps_texts_apart() -> None:
+    """The numbers of tensors are compared and merged; texts and sparse tensors are stored elsewhere."""
+    texts = [
+        helper.make_tensor(name, onnx.TensorProto.STRING, [1], [value]) for name, value in (("a", b"x"), ("b", b"y"))
+    ]
+    nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in "ab"]
+    outputs = [helper.make_tensor_value_info(f"{name}_out", onnx.TensorProto.STRING, [1]) for name in "ab"]
+    graph = helper.make_graph(nodes, "texts", [], outputs, texts)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    found = session(compact(model).SerializeToString()).run(None, {})
+    assert [one.tolist() for one in found] == [["x"], ["y"]]
+
+
+def test_names_of_layers_are_distinct() -> None:
+    nodes = [helper.make_node("Relu", [f"{i}"], [output], name=name) for i, (name, output) in enumerate(NODES)]
+    model = helper.make_model(helper.make_graph(nodes, "names", [], []))
+    lay.assign_names(model)
+    assert [node.name for node in model.graph.node] == ["x", "z", "x_"]

@@ -29,7 +29,7 @@ def run(device: str, quick: bool) -> Table:
     for name in DEVICES[device.split(":")[0]]:
         with tempfile.TemporaryDirectory() as folder:
             begin = time.perf_counter()
-            latency_table = archir.bench(space, Path(folder) / "table.json", device=name, threads=1)
+            latency_table = archir.measure_operations(space, Path(folder) / "table.json", device=name, threads=1)
             seconds = time.perf_counter() - begin
         validation = archir.validate(latency_table, space, count)
         measured = sorted(network.measured.median / 1e6 for network in validation.networks)

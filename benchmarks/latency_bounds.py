@@ -70,7 +70,7 @@ def _row(
     if finalists["chosen"] is not None:
         winner = space.specialize(candidates[finalists["chosen"]])
         on = "torch" if device == "cpu" else device
-        again = [archir.measure({"winner": winner}, on=[on], threads=threads, seconds=1) for _ in range(REPEATS)]
+        again = [archir.bench({"winner": winner}, on=[on], threads=threads, seconds=1) for _ in range(REPEATS)]
         fastest = min(each.measurements[0].latency.percentile(50) for each in again)
         search = (f"{model.estimate(winner) / 1e6:.3f}", f"{fastest / 1e6:.3f}")
     tau = "-" if found.rank_correlation is None else f"{found.rank_correlation:.2f}"

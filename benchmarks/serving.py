@@ -42,7 +42,7 @@ def run(quick: bool) -> Table:
             space = archir.load(source) if isinstance(source, Path) else archir.loads(source)
             model = folder / "net.onnx"
             archir.export(space.graph, model, archir.compile(space.graph), certified=True)
-            (alone,) = archir.measure(model, on=["onnxruntime-cpu"], threads=1, seconds=seconds).measurements
+            (alone,) = archir.bench(model, on=["onnxruntime-cpu"], threads=1, seconds=seconds).measurements
             for clients in CLIENTS:
                 with running(model, folder, "--notice", "0") as service:
                     before = service.counted()

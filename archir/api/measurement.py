@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from archir.spaces.space import Space
 
 __all__ = [
-    "bench", "fit_latency", "latency_model", "latency_table", "measure", "measured_latency", "validate",
+    "bench", "fit_latency", "latency_model", "latency_table", "measure_operations", "measured_latency", "validate",
 ]  # fmt: skip
 
 _REFERENCE_NETWORKS = 256
@@ -36,7 +36,7 @@ _SAMPLES_PER_NETWORK = 4
 """Maximum number of architectures sampled for each one requested; duplicates among them are dropped."""
 
 
-def bench(
+def measure_operations(
     space: Space | Graph,
     path: str | Path,
     *,
@@ -66,7 +66,7 @@ def bench(
             settings), A1505 (no such device), A1506 (the file exists and `resume` is not set).
 
     Examples:
-        >>> archir.bench(space, "cpu.json", threads=1)
+        >>> archir.measure_operations(space, "cpu.json", threads=1)
         <LatencyTable...>
     """
     from archir.costs.latencies import measurement as benches
@@ -120,7 +120,7 @@ def validate(
         ArchError: For example A1505, if the device is not available, and A1503, if this is another machine.
 
     Examples:
-        >>> archir.validate(archir.bench(space, "cpu.json", threads=1), space, n=4)
+        >>> archir.validate(archir.measure_operations(space, "cpu.json", threads=1), space, n=4)
         <Validation on 4 networks: mean error ...>
     """
     from archir.costs.latencies import measurement as benches
@@ -132,7 +132,7 @@ def validate(
         return benches.validate(predictor, networks, device_bench, progress=progress or benches.without_progress)
 
 
-def measure(
+def bench(
     networks: Graph | str | Path | Mapping[str, Graph | Path],
     *,
     on: Sequence[str] = (),
@@ -160,7 +160,7 @@ def measure(
         ArchError: A1505 (no such target), A1508 (a network cannot be measured), and errors of backends.
 
     Examples:
-        >>> speeds = archir.measure(network, on=["torch"], seconds=0.1)
+        >>> speeds = archir.bench(network, on=["torch"], seconds=0.1)
         >>> speeds.measurements[0].latency.percentile(50) > 0  # nanoseconds
         True
     """
@@ -181,7 +181,7 @@ def latency_table(path: str | Path) -> LatencyTable:
     """Read a latency table.
 
     Args:
-        path: The file, as `bench` writes it.
+        path: The file, as `measure_operations` writes it.
 
     Returns:
         The table, in nanoseconds.
@@ -190,7 +190,7 @@ def latency_table(path: str | Path) -> LatencyTable:
         ArchError: A1501: the file is not a valid table.
 
     Examples:
-        >>> _ = archir.bench(space, "cpu.json", threads=1)
+        >>> _ = archir.measure_operations(space, "cpu.json", threads=1)
         >>> archir.latency_table("cpu.json").device
         'cpu'
     """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from archir import backends
 from archir.api.loading import graph
 from archir.api.lowering import quantize
-from archir.api.measurement import measure
+from archir.api.measurement import bench
 from archir.api.opening import Opened, open_network
 from archir.diagnostics.errors import ArchError, LimitError
 from archir.ir.serial import from_json
@@ -107,7 +107,7 @@ def shrink(
         role: from_json(json.loads((network_folder / "network.json").read_bytes()))
         for role, network_folder in networks.items()
     }
-    for speed in measure(graphs, on=TARGETS, seconds=_SECONDS).measurements:
+    for speed in bench(graphs, on=TARGETS, seconds=_SECONDS).measurements:
         comparison[speed.subject.name][f"milliseconds, {speed.subject.on}"] = speed.latency.percentile(50) / 1e6
     with TemporaryDirectory() as draft_folder:
         for role, network_folder in networks.items():

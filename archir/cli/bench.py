@@ -145,7 +145,7 @@ def bench_command(
     if all(file.endswith(".onnx") for file in files):
         refuse(NET_PARAMETERS | {"arch", "seed"}, "only applies to nets, not to ONNX models")
     networks = {file: _network(file, arch, seed, parameters, root, limits) for file in files}
-    speeds = measurement.measure(
+    speeds = measurement.bench(
         networks, on=where, batches=batch, threads=threads, seconds=seconds, progress=track_progress
     )
     show(speeds, as_json, picture)

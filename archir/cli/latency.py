@@ -80,7 +80,7 @@ def table_command(
     require_writable(output)
     space = space_of(file, parameters, root, limits)
     try:
-        latency_table = measurement.bench(
+        latency_table = measurement.measure_operations(
             space, output, device=device, batch=batch, threads=threads, resume=resume, progress=track_progress
         )
     except KeyboardInterrupt:

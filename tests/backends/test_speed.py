@@ -261,7 +261,7 @@ def test_measured_memory_is_that_of_the_network(on: str) -> None:
     """A map of 3,000 features onto as many has 36 MB of weights."""
     text = "net n(width) { input x: f32[width]\noutput y = x |> linear(width) }"
     graphs = {str(width): archir.loads(text, width=width).graph for width in (30, 3000)}
-    small, large = (one.memory or 0 for one in archir.measure(graphs, on=[on], threads=1, seconds=0.05).measurements)
+    small, large = (one.memory or 0 for one in archir.bench(graphs, on=[on], threads=1, seconds=0.05).measurements)
     assert 30e6 < large - small < 150e6
     assert small < 60e6
 
@@ -293,7 +293,7 @@ def test_bench_measures_program_and_onnx_file(folder: Path) -> None:
 def test_each_batch_and_backend_is_measured_once(folder: Path, log: list[str]) -> None:
     twice = ["torch", "onnxruntime-cpu", "torch"]
     networks = {"tiny.arch": archir.load(folder / "tiny.arch").graph, "tiny.onnx": folder / "tiny.onnx"}
-    found = archir.measure(networks, on=twice, batches=[2, 1, 2]).measurements
+    found = archir.bench(networks, on=twice, batches=[2, 1, 2]).measurements
     assert [(one.subject.name, one.subject.on, one.subject.batch) for one in found] == [
         (name, on, batch)
         for batch in (2, 1)
@@ -339,9 +339,9 @@ def test_bench_rejects_subjects_it_cannot_measure(folder: Path) -> None:
     assert "A0916" in complaint(folder / "damaged.onnx", "--on", "onnxruntime-cpu")
     assert "A1203" in complaint(folder / "space.arch")
     with pytest.raises(ArchError, match="nothing to measure"):
-        archir.measure({})
+        archir.bench({})
     with pytest.raises(ArchError, match=r"A1505(.|\n)*did you mean `torch-cuda`"):
-        archir.measure(model, on=["torch-cude"])
+        archir.bench(model, on=["torch-cude"])
     if torch.cuda.is_available():
         return
     with pytest.raises(ArchError, match="A1505"):
@@ -385,7 +385,7 @@ def test_compiled_networks_are_measured(folder: Path) -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 def test_networks_are_measured_on_a_gpu(folder: Path) -> None:
-    found = archir.measure(archir.load(folder / "tiny.arch").graph, on=["torch-cuda", "onnxruntime-cuda"]).measurements
+    found = archir.bench(archir.load(folder / "tiny.arch").graph, on=["torch-cuda", "onnxruntime-cuda"]).measurements
     assert found[0].memory
 
 
@@ -489,5 +489,5 @@ def test_progress_callback_sees_every_round(folder: Path) -> None:
         seen.append((total, what))
         yield from items
 
-    archir.measure(folder / "tiny.onnx", on=["onnxruntime-cpu"], seconds=0.02, progress=watch)
+    archir.bench(folder / "tiny.onnx", on=["onnxruntime-cpu"], seconds=0.02, progress=watch)
     assert seen == [(ROUNDS + 1, "measuring")]

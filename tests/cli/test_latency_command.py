@@ -163,7 +163,7 @@ def test_predictions_that_do_not_hold_are_not_fit_for_bounds(
 
 def test_rejects_unknown_or_missing_devices(file: str, tmp_path: Path) -> None:
     with pytest.raises(ArchError, match=r"A1505(.|\n)*did you mean `cuda`"):
-        archir.bench(archir.load(file), tmp_path / "t.json", device="cudaa")  # type: ignore[arg-type]
+        archir.measure_operations(archir.load(file), tmp_path / "t.json", device="cudaa")  # type: ignore[arg-type]
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     assert "A1505" in run("table", file, "-o", str(tmp_path / "t.json"), "--device", "cuda", code=1).stderr
@@ -175,7 +175,7 @@ def test_rejects_unknown_or_missing_devices(file: str, tmp_path: Path) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 @pytest.mark.parametrize("device", ["cuda", "onnxruntime-cuda"])
 def test_gpu_table_names_gpu_and_validates(device: Any, file: str, tmp_path: Path) -> None:
-    table = archir.bench(archir.load(file), tmp_path / "t.json", device=device)
+    table = archir.measure_operations(archir.load(file), tmp_path / "t.json", device=device)
     assert "gpu" in table.machine
     assert archir.validate(table, archir.load(file), 4).error >= 0
 

@@ -30,7 +30,7 @@ FEW["shrink"] = ("--epochs", "1", "--trials", "2")
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("archir.api.shrinking.measure", lambda *_, **__: Speeds((), (), {}))  # takes seconds
+    monkeypatch.setattr("archir.api.shrinking.bench", lambda *_, **__: Speeds((), (), {}))  # takes seconds
     monkeypatch.setattr(quantizing, "compare_speed", lambda *_: [Speedup(2.0, 1.0, 1, 1)])  # as well
     with forgotten(tmp_path):
         yield tmp_path

@@ -41,9 +41,9 @@ OF_SPACES: dict[str, Callable[[Any], Any]] = {
     "measured_latency": archir.measured_latency,
 }
 OTHERS: dict[str, Callable[[Any], Any]] = {
-    "bench": lambda value: archir.bench(value, "table.json"),
+    "measure_operations": lambda value: archir.measure_operations(value, "table.json"),
     "diff": lambda value: archir.diff(value, SPACE),
-    "measure": archir.measure,
+    "bench": archir.bench,
     "print_graph": archir.print_graph,
     "loads": archir.loads,
     "format": archir.format,

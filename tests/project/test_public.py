@@ -61,7 +61,7 @@ FUNCTIONS = [name for name in referenced() if name[0].islower()]
 WITHOUT_EXAMPLE = {"nevergrad.parametrization"}
 """They need a package that the tests do not install."""
 SLOW_EXAMPLES = {
-    "exact_front", "from_onnx", "latency_model", "LatencyModel", "measure", "quantize", "resume", "shrink", "train",
+    "exact_front", "from_onnx", "latency_model", "LatencyModel", "bench", "quantize", "resume", "shrink", "train",
     "specialize", "trials", "validate",
 }  # fmt: skip
 """Examples that train or measure for seconds, which other tests do as well."""
@@ -98,7 +98,19 @@ def test_arguments_and_returns_are_documented(name: str) -> None:
     assert ("Returns" in said) == (signature.return_annotation != "None")
 
 
-RAISING = ["load", "loads", "compile", "train", "run", "resume", "export", "quantize", "bench", "measure", "score"]
+RAISING = [
+    "load",
+    "loads",
+    "compile",
+    "train",
+    "run",
+    "resume",
+    "export",
+    "quantize",
+    "bench",
+    "measure_operations",
+    "score",
+]
 
 
 @pytest.mark.parametrize("name", RAISING)

@@ -90,7 +90,7 @@ class LatencyTable(Conditions, Tabular):
     """Measured latencies of operations on one device at one batch size, by the keys of their workloads.
 
     Examples:
-        >>> table = archir.bench(space, "cpu.json", threads=1)
+        >>> table = archir.measure_operations(space, "cpu.json", threads=1)
         >>> table.estimate(network) > 0  # nanoseconds
         True
     """

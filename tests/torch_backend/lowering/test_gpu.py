@@ -148,5 +148,5 @@ def test_doctor_reports_working_onnxruntime_cuda() -> None:
 @pytest.mark.parametrize("on", ["torch-cuda", pytest.param("onnxruntime-cuda", marks=onnxruntime_for_gpus)])
 def test_speeds_are_measured(on: str) -> None:
     graph = archir.load(EXAMPLES / "deit_tiny.arch").graph
-    (found,) = archir.measure(graph, on=[on], seconds=1).measurements
+    (found,) = archir.bench(graph, on=[on], seconds=1).measurements
     assert found.subject.on == on

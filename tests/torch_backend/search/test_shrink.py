@@ -80,7 +80,7 @@ def in_no_time(networks: Mapping[str, Graph], on: Sequence[str], seconds: float)
 def test_shrink_reports_before_and_after_within_budgets(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archir.api.shrinking.measure", in_no_time)
+    monkeypatch.setattr("archir.api.shrinking.bench", in_no_time)
     arguments = [
         "shrink", f"{trained}/nets.arch:full", "--weights", str(trained / "full.safetensors"), "--choose",
         "widths", "--budget", "macs <= 0.6x", "--budget", "params < 2K", "--elastic", "1",
@@ -115,7 +115,7 @@ def test_repeated_shrink_resumes_existing_run(trained: Path, tmp_path: Path) -> 
 def test_shrink_rejects_run_with_changed_input_files(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archir.api.shrinking.measure", lambda *_, **__: Speeds((), (), {}))
+    monkeypatch.setattr("archir.api.shrinking.bench", lambda *_, **__: Speeds((), (), {}))
     (tmp_path / "nets.arch").write_text(NETS)
     (tmp_path / "full.safetensors").write_bytes((trained / "full.safetensors").read_bytes())
     first = shrunk(tmp_path, tmp_path / "run")

@@ -10,7 +10,7 @@ import pytest
 
 import archir
 from archir.costs.latencies import files
-from archir.costs.latencies.table import Correction, latency_rule
+from archir.costs.latencies.table import Correction
 from archir.costs.latencies.workloads import network_workloads, space_workloads
 from archir.diagnostics.errors import ArchError
 from archir.ir.types import TensorType
@@ -37,14 +37,14 @@ def test_table_of_published_space_covers_random_architectures(name: str) -> None
 def test_table_estimate_is_base_plus_sum_of_rule() -> None:
     space = archir.loads(SMALL["kinds"])
     table = table_of(space_workloads(space.graph), Correction(scale=1.37, offset=250.4, networks=9))
-    rule = latency_rule(table)
+    rule = table.rule().op_cost
     for architecture in space.enumerate():
         graph = space.specialize(architecture)
         types = infer(graph)
         nodes = [n for n in graph if graph.operands(n)]
         total = sum(rule(graph[n].op, *(types[operand] for operand in graph.operands(n))) for n in nodes)
         assert table.estimate(graph) == table.base + total
-        plain = sum(table.nanoseconds(graph[n].op, [types[operand] for operand in graph.operands(n)]) for n in nodes)
+        plain = sum(len(workload.key) for workload in network_workloads(graph))
         assert table.total(graph) == 1000 + plain
         assert abs(table.estimate(graph) - (1.37 * table.total(graph) + 250.4)) <= len(nodes) * 3
     assert table.base == round(1.37 * 1000 + 250.4)
@@ -64,9 +64,9 @@ def test_missing_table_entries_are_named() -> None:
     table = table_of(keys - {gone})
     ask: list[Callable[[], object]] = [
         lambda: table.estimate(graph), lambda: table.total(graph), lambda: table.check_covers(space.graph),
-        lambda: table.nanoseconds(Relu(), [TensorType((3,))]), lambda: latency_rule(table)(Relu(), TensorType((3,))),
+        lambda: table.rule().op_cost(Relu(), TensorType((3,))),
     ]  # fmt: skip
-    for asked, name in zip(ask, [gone] * 3 + ["relu(f32[3])"] * 2, strict=True):
+    for asked, name in zip(ask, [gone] * 3 + ["relu(f32[3])"], strict=True):
         with pytest.raises(ArchError, match=r"A1502.*lacks") as caught:
             asked()
         (problem,) = caught.value.diagnostics

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from archir.costs.latencies.model import LatencyModel
-from archir.costs.latencies.table import LatencyTable, latency_rule
+from archir.costs.latencies.table import LatencyTable
 from archir.costs.symbolic import Rule
 from archir.diagnostics.errors import describe_error, fail
 from archir.ir.graph import Graph
@@ -75,11 +75,8 @@ def latency_cost(graph: Graph, name: str, file: Path | None = None) -> Rule:
     """
     shown, confidence = latency_file(name) or "", latency_confidence(name)
     content = read_latency_file(file or shown, shown)
-    if isinstance(content, LatencyTable):
-        if confidence is not None:
-            hint = f"fit a model to measured networks: archir latency fit FILE -o MODEL.json --operations {shown}"
-            raise fail("A1509", f"a latency table has no error estimate for a confidence: {shown}", None, hint)
-        content.check_covers(graph)
-        return Rule(latency_rule(content), content.base, skips_dead=content.skips_dead)
+    if isinstance(content, LatencyTable) and confidence is not None:
+        hint = f"fit a model to measured networks: archir latency fit FILE -o MODEL.json --operations {shown}"
+        raise fail("A1509", f"a latency table has no error estimate for a confidence: {shown}", None, hint)
     content.check_covers(graph)
-    return content.rule(confidence)
+    return content.rule() if isinstance(content, LatencyTable) else content.rule(confidence)

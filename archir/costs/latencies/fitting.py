@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from archir.costs.latencies.counts import RunCounts
 from archir.costs.latencies.gaussian_process import FittedProcess, Matrix, fit_process
-from archir.costs.latencies.model import MAX_NANOSECONDS, MIN_NETWORKS, HeldOut, Kind, LatencyModel
-from archir.costs.latencies.table import Conditions, LatencyTable
+from archir.costs.latencies.model import MIN_NETWORKS, HeldOut, Kind, LatencyModel
+from archir.costs.latencies.table import MAX_NANOSECONDS, Conditions, LatencyTable
 from archir.diagnostics.errors import fail
 from archir.utils.ranks import kendall, spearman
 

@@ -15,26 +15,19 @@ part of the networks predicted the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import replace
 from math import isfinite, sqrt
-from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from archir.costs.latencies.table import Conditions
-from archir.costs.latencies.workloads import expand_op, network_workloads, space_workloads
+from archir.costs.latencies.table import MAX_NANOSECONDS, Conditions, LatencyPredictor, StrictModel
 from archir.costs.symbolic import Rule
-from archir.diagnostics.errors import fail, join_names
+from archir.diagnostics.errors import fail
 from archir.diagnostics.escaping import escape_to_line
-from archir.ir.graph import Graph
-from archir.ir.op import Op
-from archir.ir.types import TensorType
-from archir.utils.files import write_atomic
 from archir.utils.student import t_quantile
 
-MAX_NANOSECONDS = 10**15
-"""Maximum number of nanoseconds of one entry (11 days), so that sums of very many entries fit in 64 bits."""
 MIN_NETWORKS = 5
 """Minimum number of measured networks that a model is fitted to."""
 MIN_INSIDE, MIN_RANK_CORRELATION = 0.9, 0.8
@@ -50,14 +43,12 @@ Nanoseconds = Annotated[int, Field(ge=0, le=MAX_NANOSECONDS)]
 Kind = Literal["costs", "operations", "table", "table and operations"]
 
 
-class HeldOut(BaseModel):
+class HeldOut(StrictModel):
     """How well latencies of networks were predicted that the prediction was not fitted to.
 
     `inside` of the `networks` were within the 95% interval of their prediction. `rank_correlation` is Kendall's tau-b
     of predictions and measurements; None if all predictions or all measurements are equal.
     """
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     networks: int = Field(ge=1)
     inside: int = Field(ge=0)
@@ -75,7 +66,7 @@ class HeldOut(BaseModel):
         return reasons
 
 
-class LatencyModel(BaseModel):
+class LatencyModel(LatencyPredictor):
     """What each operation adds to a network's latency, by workload key, and the prediction error of the sums.
 
     Examples:
@@ -85,7 +76,7 @@ class LatencyModel(BaseModel):
         (True, True)
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    HOW_TO_ADD = "the model is of another space or other parameters; fit one: archir latency fit FILE -o MODEL.json"
 
     schema_version: Literal[1]
     model: Kind
@@ -106,12 +97,8 @@ class LatencyModel(BaseModel):
             f"<LatencyModel of {self.model}{on}: {self.networks:,} networks, error {self.error:,.0f} ns>"
         )
 
-    def write(self, path: str | Path) -> None:
-        """Write the JSON file atomically."""
-        write_atomic(Path(path), (self.model_dump_json(indent=1) + "\n").encode())
-
     @property
-    def _skips_dead(self) -> bool:
+    def without_dead(self) -> bool:
         """Whether the measured networks ran without their dead nodes."""
         return self.conditions is not None and self.conditions.skips_dead
 
@@ -141,39 +128,23 @@ class LatencyModel(BaseModel):
         """Degrees of freedom of the error."""
         return self.networks - _USED_DEGREES
 
-    def check_keys(self, keys: Iterable[str]) -> None:
-        """Raise ArchError (A1502) if the model lacks some of these operations; the error names them."""
-        missing = sorted(set(keys) - self.entries.keys())
-        if missing:
-            hint = "the model is of another space or other parameters; fit one: archir latency fit FILE -o MODEL.json"
-            raise fail("A1502", f"the latency model lacks {join_names(missing, 3)}", None, hint)
+    @property
+    def latencies(self) -> Mapping[str, int]:
+        """Nanoseconds that each operation adds to a network, by key."""
+        return self.entries
 
-    def check_covers(self, graph: Graph) -> None:
-        """Raise ArchError (A1502) unless the model has an entry for every operation that a space's networks execute."""
-        self.check_keys(space_workloads(graph, skips_dead=self._skips_dead))
-
-    def estimate(self, graph: Graph) -> int:
-        """Return the predicted latency in nanoseconds of a network without choices.
-
-        Raises ArchError (A1502) if the model lacks some of its operations; the error names them.
-        """
-        keys = [workload.key for workload in network_workloads(graph, self._skips_dead)]
-        self.check_keys(keys)
-        return self.offset + sum(self.entries[key] for key in keys)
+    @property
+    def base(self) -> int:
+        """The offset."""
+        return self.offset
 
     def rule(self, confidence: float | None = None) -> Rule:
-        """Return the cost rule of the predicted latency.
+        """Return the cost rule of the predicted latency in nanoseconds.
 
         With a confidence, the cost is the latency that a network does not exceed with this probability.
         """
-
-        def op_latency(op: Op, *types: TensorType) -> int:
-            keys = [workload.key for workload in expand_op(op, types)]
-            self.check_keys(keys)
-            return sum(self.entries[key] for key in keys)
-
-        base = self.offset + (0 if confidence is None else self.reserve(confidence))
-        return Rule(op_latency, base, skips_dead=self._skips_dead)
+        rule = super().rule()
+        return rule if confidence is None else replace(rule, base=rule.base + self.reserve(confidence))
 
 
 def _check_confidence(confidence: float) -> float:

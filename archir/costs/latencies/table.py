@@ -12,13 +12,14 @@ which calibration fits, maps the sum of a network's entries to the measured time
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from archir.costs.latencies.workloads import expand_op, network_workloads, space_workloads
+from archir.costs.symbolic import Rule
 from archir.diagnostics.errors import fail, join_names
 from archir.ir.graph import Graph
 from archir.ir.op import Op
@@ -29,19 +30,19 @@ from archir.utils.frames import Tabular
 Device = Literal["cpu", "cuda", "onnxruntime-cpu", "onnxruntime-cuda"]
 """Devices that a table can be measured on."""
 
-_MAX_NANOSECONDS = 10**15
-"""Maximum number of nanoseconds in one entry (11 days), which keeps sums of very many entries in 64 bits."""
+MAX_NANOSECONDS = 10**15
+"""Maximum number of nanoseconds in one entry (11 days), so that sums of very many entries fit in 64 bits."""
 
-Nanoseconds = Annotated[float, Field(ge=0, le=_MAX_NANOSECONDS)]
+Nanoseconds = Annotated[float, Field(ge=0, le=MAX_NANOSECONDS)]
 
 
-class _StrictModel(BaseModel):
-    """Base of the parts of a table: unknown fields, type conversions and infinite numbers are errors."""
+class StrictModel(BaseModel):
+    """Base of latency files and their parts: unknown fields, type conversions and infinite numbers are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Entry(_StrictModel):
+class Entry(StrictModel):
     """Latency of one operation in nanoseconds: median and interquartile range (`spread`) of `samples` samples."""
 
     median: Nanoseconds
@@ -49,7 +50,7 @@ class Entry(_StrictModel):
     samples: int = Field(ge=1)
 
 
-class Correction(_StrictModel):
+class Correction(StrictModel):
     """Affine correction: a network takes `scale * sum + offset` nanoseconds, where scale and offset are at least 0.
 
     `networks` is the number of measured networks that the line was fitted to.
@@ -60,7 +61,7 @@ class Correction(_StrictModel):
     networks: int = Field(ge=2)
 
 
-class Conditions(_StrictModel):
+class Conditions(StrictModel):
     """What latencies depend on besides the network: the device, the batch size, the number of threads, and the machine.
 
     `machine` names the processor, the clock and the versions of the software.
@@ -86,7 +87,70 @@ class Conditions(_StrictModel):
         ]
 
 
-class LatencyTable(Conditions, Tabular):
+class LatencyPredictor(StrictModel):
+    """Latencies of operations by the keys of their workloads, whose sum predicts the latency of a network."""
+
+    HOW_TO_ADD: ClassVar[str]
+    """Hint that says how to get the latencies of more operations."""
+
+    def write(self, path: str | Path) -> None:
+        """Write the JSON file atomically."""
+        write_atomic(Path(path), (self.model_dump_json(indent=1) + "\n").encode())
+
+    @property
+    def latencies(self) -> Mapping[str, int]:
+        """Nanoseconds that each operation adds to a network, by key."""
+        raise NotImplementedError
+
+    @property
+    def base(self) -> int:
+        """Nanoseconds that a network takes in addition to the time of its operations."""
+        raise NotImplementedError
+
+    @property
+    def without_dead(self) -> bool:
+        """Whether the measured networks ran without their dead nodes."""
+        raise NotImplementedError
+
+    def rule(self) -> Rule:
+        """Return the cost rule of the predicted latency in nanoseconds."""
+        latencies = self.latencies
+
+        def op_cost(op: Op, *types: TensorType) -> int:
+            keys = [workload.key for workload in expand_op(op, types)]
+            if not latencies.keys() >= {*keys}:
+                self.check_keys(keys)
+            return sum(latencies[key] for key in keys)
+
+        return Rule(op_cost, self.base, skips_dead=self.without_dead)
+
+    def estimate(self, graph: Graph) -> int:
+        """Return the predicted latency in nanoseconds of a network without choices.
+
+        The latency is `base` plus the `latencies` of its operations. Raises ArchError (A1502) if some are missing; the
+        error names them.
+        """
+        latencies, keys = self.latencies, self._keys(graph)
+        return self.base + sum(latencies[key] for key in keys)
+
+    def _keys(self, graph: Graph) -> list[str]:
+        """Return the keys of the operations that a network executes. Raises ArchError (A1502)."""
+        keys = [workload.key for workload in network_workloads(graph, self.without_dead)]
+        self.check_keys(keys)
+        return keys
+
+    def check_keys(self, keys: Iterable[str]) -> None:
+        """Raise ArchError (A1502) if some of these operations are missing; the error names them."""
+        if missing := sorted(set(keys) - self.latencies.keys()):
+            what = type(self).__name__.removeprefix("Latency").lower()
+            raise fail("A1502", f"the latency {what} lacks {join_names(missing, 3)}", None, self.HOW_TO_ADD)
+
+    def check_covers(self, graph: Graph) -> None:
+        """Raise ArchError (A1502) unless there is a latency of every operation that a space's networks execute."""
+        self.check_keys(space_workloads(graph, self.without_dead))
+
+
+class LatencyTable(LatencyPredictor, Conditions, Tabular):
     """Measured latencies of operations on one device at one batch size, by the keys of their workloads.
 
     Examples:
@@ -94,6 +158,8 @@ class LatencyTable(Conditions, Tabular):
         >>> table.estimate(network) > 0  # nanoseconds
         True
     """
+
+    HOW_TO_ADD = "measure what is missing: archir latency table FILE -o TABLE.json --resume"
 
     schema_version: Literal[1]
     overhead: Entry
@@ -109,35 +175,11 @@ class LatencyTable(Conditions, Tabular):
         names: dict[str, list[Any]] = {"operation": list(self.entries)}
         return names | {name: [getattr(entry, name) for entry in self.entries.values()] for name in Entry.model_fields}
 
-    def write(self, path: str | Path) -> None:
-        """Write the JSON file atomically."""
-        write_atomic(Path(path), (self.model_dump_json(indent=1) + "\n").encode())
-
-    def check_keys(self, keys: Iterable[str]) -> None:
-        """Raise ArchError (A1502) if the table lacks some of these operations; the error names them."""
-        missing = sorted(set(keys) - self.entries.keys())
-        if missing:
-            hint = "measure what is missing: archir latency table FILE -o TABLE.json --resume"
-            raise fail("A1502", f"the latency table lacks {join_names(missing, 3)}", None, hint)
-
-    def check_covers(self, graph: Graph) -> None:
-        """Raise ArchError (A1502) unless the table has an entry for every operation that a space's networks execute."""
-        self.check_keys(space_workloads(graph, skips_dead=self.skips_dead))
-
-    def nanoseconds(self, op: Op, types: Iterable[TensorType]) -> float:
-        """Return the measured latency of an operation on operands of these types, in nanoseconds.
-
-        Raises ArchError (A1502).
-        """
-        keys = [workload.key for workload in expand_op(op, tuple(types))]
-        self.check_keys(keys)
-        return sum(self.entries[key].median for key in keys)
-
-    def total(self, graph: Graph) -> float:
-        """Return the sum of entries for a network without choices, plus the overhead of the call, uncorrected."""
-        keys = [workload.key for workload in network_workloads(graph, self.skips_dead)]
-        self.check_keys(keys)
-        return self.overhead.median + sum(self.entries[key].median for key in keys)
+    @property
+    def latencies(self) -> Mapping[str, int]:
+        """Corrected nanoseconds of each operation, by key."""
+        scale, _ = self._line
+        return {key: round(scale * entry.median) for key, entry in self.entries.items()}
 
     @property
     def base(self) -> int:
@@ -145,33 +187,16 @@ class LatencyTable(Conditions, Tabular):
         scale, offset = self._line
         return round(scale * self.overhead.median + offset)
 
-    def estimate(self, graph: Graph) -> int:
-        """Return the corrected latency in nanoseconds of a network without choices.
-
-        The latency is `base` plus the sum of `latency_rule` over the nodes. Raises ArchError (A1502) if the table lacks
-        some of the operations; the error names them.
-        """
-        rule, executed = latency_rule(self), list(network_workloads(graph, self.skips_dead))
-        self.check_keys(workload.key for workload in executed)
-        return self.base + sum(rule(workload.op, *workload.types) for workload in executed)
+    @property
+    def without_dead(self) -> bool:
+        """Whether the measured networks ran without their dead nodes."""
+        return self.skips_dead
 
     @property
     def _line(self) -> tuple[float, float]:
         """Scale and offset of the correction; 1 and 0 if there is none."""
         return (self.correction.scale, self.correction.offset) if self.correction else (1.0, 0.0)
 
-
-def latency_rule(table: LatencyTable) -> Callable[..., int]:
-    """Return a function that maps an operation and its operands' types to corrected nanoseconds.
-
-    The nanoseconds of each executed operation are rounded separately.
-    """
-    scale, _ = table._line
-    corrected = {key: round(scale * entry.median) for key, entry in table.entries.items()}
-
-    def rule(op: Op, *types: TensorType) -> int:
-        keys = [workload.key for workload in expand_op(op, types)]
-        table.check_keys(keys)
-        return sum(corrected[key] for key in keys)
-
-    return rule
+    def total(self, graph: Graph) -> float:
+        """Return the sum of entries for a network without choices, plus the overhead of the call, uncorrected."""
+        return self.overhead.median + sum(self.entries[key].median for key in self._keys(graph))

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
@@ -391,10 +392,26 @@ def test_equal_differences_have_an_interval_of_one_number() -> None:
     assert paired_t_test([0.5, 0.5, 0.5]) == (0.5, 0.5, 0.0)
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=12))
-def test_kendalls_tau_counts_pairs(pairs: Sequence[tuple[int, int]]) -> None:
+_VALUES = st.floats(-1e300, 1e300) | st.integers(-3, 3).map(float)
+
+
+@given(st.lists(st.tuples(_VALUES, _VALUES), min_size=2, max_size=12))
+def test_kendalls_tau_counts_pairs(pairs: Sequence[tuple[float, float]]) -> None:
     x, y = zip(*pairs, strict=True)
-    signs = [(np.sign(a - c), np.sign(b - d)) for (a, b), (c, d) in combinations(pairs, 2)]
+    signs = [((a > c) - (a < c), (b > d) - (b < d)) for (a, b), (c, d) in combinations(pairs, 2)]
     untied = sum(abs(first) for first, _ in signs) * sum(abs(second) for _, second in signs)
     expected = sum(first * second for first, second in signs) / untied**0.5 if untied else None
     assert kendall(x, y) == (None if expected is None else pytest.approx(expected))
+
+
+def test_kendalls_tau_of_many_values_needs_little_memory() -> None:
+    x, y = np.random.default_rng(0).integers(0, 700, (2, 3000)).astype(float)
+    signs = [np.sign(np.subtract.outer(each, each)) for each in (x, y)]
+    expected = (signs[0] * signs[1]).sum() / np.sqrt((signs[0] ** 2).sum() * (signs[1] ** 2).sum())
+    tracemalloc.start()
+    try:
+        assert kendall(x, y) == expected
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5e6

@@ -165,7 +165,7 @@ def _compare_strategies(
     as_json: bool,
 ) -> None:  # fmt: skip
     """Run a study of strategies and print its results."""
-    from archir.studies.comparison import result_rows
+    from archir.studies.comparison import SIGNIFICANCE_LEVEL, result_rows
     from archir.studies.page import format_p_value, format_value
     from archir.studies.run import run_study
     from archir.studies.trial_export import FORMATS
@@ -191,7 +191,7 @@ def _compare_strategies(
         ranked = ", ".join(f"{comparison.strategies[i]} {budget.ranks[i]:.2f}" for i in order)
         say(f"mean ranks after {budget.budget:g} evaluations: {ranked}")
         undecided = [f"{comparison.strategies[a]} and {comparison.strategies[b]} ({format_p_value(p)})"
-                for (a, b), p in budget.p_values.items() if p > 0.05]  # fmt: skip
+                for (a, b), p in budget.p_values.items() if p > SIGNIFICANCE_LEVEL]  # fmt: skip
         say(f"  no significant difference: {', '.join(undecided) if undecided else 'none'}")
     for task, text in outcome.outside.items():
         say(f"task {task}: {text}", err=True)

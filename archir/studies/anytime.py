@@ -28,13 +28,13 @@ _MIN_FULL_BUDGET = 1 - 1e-9
 class GroundTruth:
     """Ground truth of a task: the objectives of all rows of its table, as numbers to minimize [rows, objectives]."""
 
-    scene: LoadedTask
+    task: LoadedTask
 
     @cached_property
     def values(self) -> Floats:
         """Objectives of each row, to minimize; infinite if a measure is missing or the architecture violates the
         bounds."""
-        task = self.scene
+        task = self.task
         objectives = Objectives(task.space, task.objectives)
         codes = np.array(list(task.table.rows), np.int16)
         costs = task.space.cost(codes, objectives.costs) if objectives.costs else {}
@@ -82,7 +82,7 @@ class GroundTruth:
         """
         rows, spent = self._full_evaluations(trials)
         places = np.searchsorted(spent, at * (1 + 1e-9), side="right")
-        if not self.scene.is_multi_objective:
+        if not self.task.is_multi_objective:
             best = np.append(np.nan, self._sign * np.minimum.accumulate(self.values[rows, 0]))
             return np.where(np.isfinite(best[places]), best[places], np.nan)
         return np.array([self._hypervolume_share(rows[:place]) if place else np.nan for place in places])
@@ -93,7 +93,7 @@ class GroundTruth:
         0 is the optimum. 1 is the median architecture for one objective, and a hypervolume of 0 for several.
         """
         quality = self.quality(trials, at)
-        if self.scene.is_multi_objective:
+        if self.task.is_multi_objective:
             return np.where(np.isnan(quality), 1.0, 1.0 - quality)
         best, median_gap = self.scale
         return np.where(np.isnan(quality), inf, (self._sign * quality - best) / median_gap)
@@ -117,7 +117,7 @@ class GroundTruth:
 
     @cached_property
     def _sign(self) -> float:
-        return -1.0 if Objectives(self.scene.space, self.scene.objectives).each[0].maximize else 1.0
+        return -1.0 if Objectives(self.task.space, self.task.objectives).each[0].maximize else 1.0
 
     def _hypervolume_share(self, rows: NDArray[np.int64]) -> float:
         """Return the hypervolume of the given rows as a fraction of that of the table's Pareto front."""

@@ -71,7 +71,7 @@ def compare_searches(
     If a strategy failed on a task for some seed, that seed is dropped on this task for all strategies.
     """
     evaluations = curve_points(max(study.budgets), study.budgets)
-    tasks = [_task_result(study, number, scene, trials_of, evaluations) for number, scene in enumerate(loaded_tasks)]
+    tasks = [_task_result(study, number, task, trials_of, evaluations) for number, task in enumerate(loaded_tasks)]
     budgets = [_budget_result(number, budget, tasks) for number, budget in enumerate(study.budgets)]
     return StudyComparison(study, [entry.name for entry in study.strategy], tasks, budgets)
 

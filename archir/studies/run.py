@@ -26,7 +26,7 @@ from archir.studies.trial_export import export
 from archir.utils.files import write_atomic
 from archir.utils.toml import Document
 
-FILE, STUDY = "study.sqlite", "study.toml"
+STORE_FILE, STUDY_FILE = "study.sqlite", "study.toml"
 _TABLE = "CREATE TABLE IF NOT EXISTS done (key TEXT PRIMARY KEY, seconds REAL NOT NULL, trials TEXT NOT NULL)"
 
 
@@ -58,7 +58,7 @@ def open_store(folder: Path) -> Iterator[Store]:
     Raises ArchError: A2262 (the folder contains something else, or the file is corrupt), A1807 (another process is
     writing).
     """
-    path = folder / FILE
+    path = folder / STORE_FILE
     if folder.is_dir() and not path.exists() and any(file.name != ".lock" for file in folder.iterdir()):
         raise fail(
             "A2262", f"{folder} exists and is not the folder of a study", None, "name a new folder: -o runs/study"
@@ -115,28 +115,28 @@ def run_study(
     trials_of: dict[SearchId, Trials] = {}
     seconds = 0.0
     with open_store(folder) as store:
-        write_atomic(folder / STUDY, document.source.text.encode())
+        write_atomic(folder / STUDY_FILE, document.source.text.encode())
         hashes = search_hashes(study, root)
-        remaining = [cell for cell in all_searches(study) if hashes[cell] not in store]
+        remaining = [search_id for search_id in all_searches(study) if hashes[search_id] not in store]
         total = len(hashes)
         progress(total - len(remaining), total)
-        by_key = {f"{cell.task} {cell.strategy} {cell.seed}": cell for cell in remaining}
-        tasks = [(key, (cell.task, cell.strategy, cell.seed)) for key, cell in by_key.items()]
+        by_key = {f"{search_id.task} {search_id.strategy} {search_id.seed}": search_id for search_id in remaining}
+        tasks = [(key, (search_id.task, search_id.strategy, search_id.seed)) for key, search_id in by_key.items()]
         try:
             with workers:
                 for outcome in workers.run(SearchWorkload(study, root), tasks) if tasks else ():
-                    cell = by_key[outcome.key]
+                    search_id = by_key[outcome.key]
                     if isinstance(outcome, Failed):
-                        failed[cell] = f"{outcome.reason}: {outcome.message}"
+                        failed[search_id] = f"{outcome.reason}: {outcome.message}"
                     elif isinstance(outcome, Done):
-                        store.put(hashes[cell], outcome.seconds, decode_trials(outcome.scores))
-                    remaining.remove(cell)
+                        store.put(hashes[search_id], outcome.seconds, decode_trials(outcome.scores))
+                    remaining.remove(search_id)
                     progress(total - len(remaining), total)
         except KeyboardInterrupt:
             raise Interrupted("the study was stopped") from None
-        for cell in all_searches(study):
-            if cell not in failed:
-                search_seconds, trials_of[cell] = store.get(hashes[cell])
+        for search_id in all_searches(study):
+            if search_id not in failed:
+                search_seconds, trials_of[search_id] = store.get(hashes[search_id])
                 seconds += search_seconds
         if not trials_of:
             raise ArchError(Diagnostic("A2264", f"every search of the study failed: {next(iter(failed.values()))}"))

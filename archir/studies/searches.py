@@ -47,15 +47,15 @@ class SearchWorkload:
 
     def prepare(self) -> Score:
         """Return the function that runs one search in a worker process."""
-        scenes: dict[int, LoadedTask] = {}
+        tasks: dict[int, LoadedTask] = {}
 
         def score(task: tuple[int, int, int]) -> Mapping[str, float]:
-            cell = SearchId(*task)
-            if cell.task not in scenes:
-                scenes[cell.task] = load_task(self.study.task[cell.task], self.folder)
-            trials = run_search(
-                scenes[cell.task], self.study.strategy[cell.strategy], cell.seed, max(self.study.budgets)
-            )
+            search_id = SearchId(*task)
+            number = search_id.task
+            if number not in tasks:
+                tasks[number] = load_task(self.study.task[number], self.folder)
+            entry = self.study.strategy[search_id.strategy]
+            trials = run_search(tasks[number], entry, search_id.seed, max(self.study.budgets))
             rows = {f"row {i}": float(row) for i, row in enumerate(trials.rows)}
             return rows | {f"part {i}": part for i, part in enumerate(trials.budgets)}
 

@@ -43,7 +43,7 @@ def signed_rank_test(differences: Sequence[float]) -> float:
         sign_counts = np.zeros(int(doubled.sum()) + 1)
         sign_counts[0] = 1.0
         for size in doubled.tolist():
-            sign_counts[size:] = sign_counts[size:] + sign_counts[:-size] if size else 2 * sign_counts
+            sign_counts[size:] = sign_counts[size:] + sign_counts[:-size]
         least = round(2 * min(positive, total - positive))
         return min(1.0, 2 * float(sign_counts[: least + 1].sum()) / 2.0**n)
     _, counts = np.unique(magnitude_ranks, return_counts=True)

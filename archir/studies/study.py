@@ -19,15 +19,13 @@ from archir.search.objectives import Objectives
 from archir.search.proposals import without_dedup
 from archir.search.registry import create, strategy_kind
 from archir.spaces.space import Space
-from archir.studies.trainings import TrainingStudy
+from archir.studies.trainings import MAX_SEEDS, TrainingStudy
 from archir.tabular.results import Results, read_results
 from archir.utils import toml
 from archir.utils.files import read_bytes
 from archir.utils.settings import Count, ListAsTuple, Positive, Seed, Settings, parse_settings
 from archir.utils.toml import Document
 
-MAX_SEEDS = 10_000
-"""Maximum number of seeds of a study."""
 MAX_TRIALS = 100_000
 """Maximum number of full evaluations per search."""
 Name = Annotated[str, Field(min_length=1, max_length=200)]

@@ -20,7 +20,7 @@ from archir.runs.summaries import flat_settings
 from archir.search.executors.factory import executor
 from archir.search.executors.tasks import Failed, Outcome, Score
 from archir.search.signals import keep_outer_handlers
-from archir.studies.run import FILE, STUDY, Progress, write_results
+from archir.studies.run import STORE_FILE, STUDY_FILE, Progress, write_results
 from archir.studies.training_page import training_report
 from archir.studies.training_results import MeasuredRun, TrainingComparison, compare_arms, measured_run
 from archir.studies.trainings import PlannedRun, TrainingStudy, locate_overrides, plan_runs
@@ -130,7 +130,7 @@ def run_trainings(
     remaining = [run for run in planned if measured[run.name].state not in ("finished", "running")]
     failed: dict[str, str] = {}
     if remaining and not dry:
-        write_atomic(folder / STUDY, document.source.text.encode())
+        write_atomic(folder / STUDY_FILE, document.source.text.encode())
         _check(document, recipe, remaining, options, trust_code=True)
         done = len(planned) - len(remaining)
         progress(done, len(planned))
@@ -155,8 +155,8 @@ def run_trainings(
 def _require_study_folder(folder: Path, planned: Sequence[PlannedRun]) -> None:
     """Raise ArchError (A2262) if a folder contains something other than a study of trainings."""
     is_new = not folder.is_dir() or not any(folder.iterdir())
-    is_study = (folder / STUDY).exists() or any((folder / run.name).is_dir() for run in planned)
-    if not (is_new or is_study) or (folder / manifest.NAME).exists() or (folder / FILE).exists():
+    is_study = (folder / STUDY_FILE).exists() or any((folder / run.name).is_dir() for run in planned)
+    if not (is_new or is_study) or (folder / manifest.NAME).exists() or (folder / STORE_FILE).exists():
         text = f"{folder} exists and is not the folder of a study of trainings"
         raise fail("A2262", text, None, "name a new folder: -o runs/study")
 

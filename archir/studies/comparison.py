@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from archir.search.fronts import is_fraction
 from archir.studies.anytime import Floats, GroundTruth, curve_points
 from archir.studies.searches import SearchId, Trials
 from archir.studies.statistics import holm_correction, probability_less, signed_rank_test, undecided_groups
@@ -97,7 +98,7 @@ def _task_result(
     value_name = "hypervolume, as a fraction of the true front's" if task.is_multi_objective else name
     best = 1.0 if task.is_multi_objective else (-1.0 if sense == "max" else 1.0) * truth.scale[0]
     return TaskResult(
-        task.task.name, value_name, task.is_multi_objective or ("accuracy" in name and best <= 1),
+        task.task.name, value_name, task.is_multi_objective or (is_fraction(name) and best <= 1),
         evaluations, measured(truth.quality, evaluations), measured(truth.regrets, budgets),
         measured(truth.distances, budgets) if task.is_multi_objective else (), best,
     )  # fmt: skip

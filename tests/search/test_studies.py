@@ -406,6 +406,13 @@ def test_study_command_prints_ranks_and_writes_trials(folder: Path) -> None:
     assert CliRunner().invoke(main, [*arguments[:4], "--trials", "x.txt"]).exit_code == 2
 
 
+@pytest.mark.parametrize(("measure", "is_percent"), [("miou", True), ("top_5_f1", True), ("accuracy_rank", False)])
+def test_measures_that_are_fractions_are_shown_as_percentages(folder: Path, measure: str, is_percent: bool) -> None:
+    (folder / "results.toml").write_text(MAPPING.replace("accuracy =", f"{measure} ="))
+    outcome = done(folder, STUDY.replace('"accuracy"', f'"{measure}"').replace("seeds = 4", "seeds = 2"))
+    assert outcome.comparison.tasks[0].percent == is_percent
+
+
 def test_checklist_answers_depend_on_study(folder: Path) -> None:
     done(folder, STUDY.replace('strategy = "random"', 'strategy = "evolution"'))
     answers = {one["what"]: one["answer"] for one in results(folder)["checklist"]}

@@ -48,15 +48,19 @@ class GroundTruth:
         return values
 
     @cached_property
+    def valid(self) -> Floats:
+        """Objectives of the rows that have all of them and satisfy the bounds [rows, objectives]."""
+        return self.values[np.isfinite(self.values).all(1)]
+
+    @cached_property
     def front(self) -> Floats:
         """Pareto front of all architectures in the table [points, objectives]."""
-        rows = self.values[np.isfinite(self.values).all(1)]
-        return rows[front_indices([tuple(row) for row in rows.tolist()])]
+        return self.valid[front_indices([tuple(row) for row in self.valid.tolist()])]
 
     @cached_property
     def reference(self) -> Floats:
         """Reference point for hypervolumes: the worst value in the table for each objective."""
-        return np.asarray(self.values[np.isfinite(self.values).all(1)].max(0), np.float64)
+        return np.asarray(self.valid.max(0), np.float64)
 
     @cached_property
     def volume(self) -> float:
@@ -69,7 +73,7 @@ class GroundTruth:
 
         Regret is measured on this scale: it is 0 for the best value and 1 for the median.
         """
-        column = self.values[np.isfinite(self.values[:, 0]), 0]
+        column = self.valid[:, 0]
         best = float(column.min())
         return best, max(float(np.median(column)) - best, 1e-300)
 

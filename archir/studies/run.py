@@ -30,33 +30,62 @@ STORE_FILE, STUDY_FILE = "study.sqlite", "study.toml"
 _TABLE = "CREATE TABLE IF NOT EXISTS done (key TEXT PRIMARY KEY, seconds REAL NOT NULL, trials TEXT NOT NULL)"
 
 
-class Store:
-    """SQLite store of finished searches, keyed by a hash of everything that a search depends on."""
+_DAMAGE_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
+"""SQLite error codes that mean that the file is damaged or has other tables."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+
+@contextmanager
+def _sqlite_errors(path: Path) -> Iterator[None]:
+    """Context manager that converts errors of SQLite and of decoding rows to ArchError: A2262 (the file is damaged) or
+    A0809 (the system refused to read or write)."""
+    try:
+        yield
+    except (sqlite3.Error, ValueError, TypeError, RecursionError) as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+        if code & 0xFF in _DAMAGE_CODES:
+            hint = "name a new folder; all searches are then repeated"
+            raise fail("A2262", f"{path} is damaged: {error}", None, hint) from None
+        hint = "finished searches are kept: fix the cause, then repeat the command"
+        raise fail("A0809", f"cannot write {path}: {error}", None, hint) from None
+
+
+class Store:
+    """SQLite store of finished searches, keyed by a hash of everything that a search depends on.
+
+    Every method may raise ArchError: A2262 (the file is damaged), A0809 (it cannot be written, as the disk is full).
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection, self._path = connection, path
+        with _sqlite_errors(path):
+            for statement in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", _TABLE):
+                connection.execute(statement)
 
     def __contains__(self, key: str) -> bool:
-        return self._connection.execute("SELECT 1 FROM done WHERE key = ?", (key,)).fetchone() is not None
+        with _sqlite_errors(self._path):
+            return self._connection.execute("SELECT 1 FROM done WHERE key = ?", (key,)).fetchone() is not None
 
     def put(self, key: str, seconds: float, trials: Trials) -> None:
         """Store a search durably, so that it is kept if the process is killed afterwards."""
-        text = json.dumps([trials.rows, trials.budgets], separators=(",", ":"))
-        self._connection.execute("INSERT OR REPLACE INTO done VALUES (?, ?, ?)", (key, seconds, text))
+        text = json.dumps([trials.rows, trials.budgets], separators=(",", ":"), allow_nan=False)
+        with _sqlite_errors(self._path):
+            self._connection.execute("INSERT OR REPLACE INTO done VALUES (?, ?, ?)", (key, seconds, text))
 
     def get(self, key: str) -> tuple[float, Trials]:
         """Return the duration of a stored search in seconds, and its trials."""
-        seconds, text = self._connection.execute("SELECT seconds, trials FROM done WHERE key = ?", (key,)).fetchone()
-        rows, budgets = json.loads(text)
-        return seconds, Trials(tuple(rows), tuple(budgets))
+        query = "SELECT seconds, trials FROM done WHERE key = ?"
+        with _sqlite_errors(self._path):
+            seconds, text = self._connection.execute(query, (key,)).fetchone()
+            rows, budgets = json.loads(text)
+            return seconds, Trials(tuple(rows), tuple(budgets))
 
 
 @contextmanager
 def open_store(folder: Path) -> Iterator[Store]:
     """Open the store in a folder, creating it if it does not exist. A lock admits one writer at a time.
 
-    Raises ArchError: A2262 (the folder contains something else, or the file is corrupt), A1807 (another process is
-    writing).
+    Raises ArchError: A2262 (the folder contains something else, or the file is damaged), A0809 (the file cannot be
+    created), A1807 (another process is writing).
     """
     path = folder / STORE_FILE
     if folder.is_dir() and not path.exists() and any(file.name != ".lock" for file in folder.iterdir()):
@@ -65,14 +94,10 @@ def open_store(folder: Path) -> Iterator[Store]:
         )
     lock = Lock(folder)
     try:
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute(_TABLE)
-            yield Store(connection)
-    except (sqlite3.DatabaseError, ValueError, TypeError) as error:
-        hint = "name a new folder; all searches are then repeated"
-        raise fail("A2262", f"{path} is damaged: {error}", None, hint) from None
+        with _sqlite_errors(path):
+            connection = sqlite3.connect(path, isolation_level=None)
+        with closing(connection):
+            yield Store(connection, path)
     finally:
         lock.release()
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field, model_validator
 
-from archir.diagnostics.errors import ArchError, Diagnostic, describe_error, fail
+from archir.diagnostics.errors import ArchError, Diagnostic, describe_error, fail, join_names
 from archir.recipes.spaces import load_space
 from archir.search.objectives import Objectives
 from archir.search.proposals import without_dedup
@@ -136,7 +137,10 @@ def _duplicate_names(study: Study, document: Document) -> Iterator[Diagnostic]:
 
 
 def load_task(task: Task, folder: Path) -> LoadedTask:
-    """Load the space and the table of a task; paths are relative to `folder`. Raises ArchError if they are invalid."""
+    """Load the space and the table of a task; paths are relative to `folder`.
+
+    Raises ArchError if they are invalid, or if no row of the table is a valid result (A2261).
+    """
     space = load_space(task.space, folder, task.parameters)
     if task.where is not None:
         space = space.where(task.where)
@@ -155,6 +159,14 @@ def load_task(task: Task, folder: Path) -> LoadedTask:
             raise fail("A2261", text, None, f"measures: {measures}")
     if len(objectives.each) > 3:
         raise fail("A2261", "a task has at most three objectives", None, "exact hypervolumes of more take too long")
+    usable = space.bounds_mask(np.array(list(table.rows), np.int16))
+    for objective in objectives.each:
+        if objective.name not in objectives.costs:
+            usable &= np.isfinite(table.values[objective.name][-1][1])
+    if not usable.any():
+        names = join_names([objective.name for objective in objectives.each])
+        text = f"no architecture of {table.file} satisfies the bounds and has {names}"
+        raise fail("A2261", text, None, "relax the bounds, or complete the table")
     return LoadedTask(task, space, table, objective_texts)
 
 

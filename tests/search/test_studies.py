@@ -26,7 +26,7 @@ from archir.diagnostics.errors import ArchError
 from archir.recipes.parsing import read
 from archir.search.pareto import hypervolume
 from archir.studies.anytime import GroundTruth, curve_points
-from archir.studies.run import StudyOutcome, run_study
+from archir.studies.run import StudyOutcome, open_store, run_study
 from archir.studies.searches import NOT_IN_TABLE, Trials
 from archir.studies.statistics import holm_correction, probability_less, signed_rank_test, undecided_groups
 from archir.studies.study import LoadedTask, Study, Task, load_task, read_study
@@ -277,6 +277,61 @@ def test_rejects_folder_that_is_no_study(folder: Path) -> None:
     (folder / "out" / "study.toml").rename(folder / "out" / "study.sqlite")
     with pytest.raises(ArchError, match=r"A2262.*damaged"):
         done(folder)
+
+
+def test_errors_outside_of_the_store_are_not_called_damage(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="of the caller"), open_store(tmp_path / "out"):
+        raise ValueError("of the caller")
+
+
+@pytest.mark.parametrize(
+    ("trials", "message"), [("{", "A2262.*damaged"), ("[[1]]", "A2262.*damaged"), ("7", "A2262.*damaged")]
+)
+def test_undecodable_searches_are_damage(tmp_path: Path, trials: str, message: str) -> None:
+    with open_store(tmp_path / "out") as store:
+        store.put("key", 1.0, Trials((1,), (1.0,)))
+    with sqlite3.connect(tmp_path / "out" / "study.sqlite") as connection:
+        connection.execute("UPDATE done SET trials = ?", (trials,))
+    connection.close()
+    with open_store(tmp_path / "out") as store, pytest.raises(ArchError, match=message):
+        store.get("key")
+
+
+def test_a_full_disk_is_not_damage(tmp_path: Path) -> None:
+    if sys.platform == "win32":
+        pytest.skip("no limits on the length of files")
+    import resource
+
+    with open_store(tmp_path / "out") as store:
+        store.put("first", 1.0, Trials((1,), (1.0,)))
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 15, limits[1]))
+        try:
+            with pytest.raises(ArchError, match=r"A0809.*cannot write .*study\.sqlite"):
+                store.put("second", 1.0, Trials(tuple(range(100_000)), (1.0,) * 100_000))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert "second" not in store
+        assert store.get("first") == (1.0, Trials((1,), (1.0,)))
+
+
+@pytest.mark.parametrize("objectives", [["accuracy:max"], ["accuracy:max", "params:min"]])
+def test_a_task_without_results_within_its_bounds_is_rejected(folder: Path, objectives: list[str]) -> None:
+    """The space has architectures within the bounds, but the table has none of them, or only without the measure."""
+    lines = (folder / "results.csv").read_text().splitlines()
+    (folder / "results.csv").write_text("\n".join([lines[0], *(line for line in lines if line.startswith("d,d"))]))
+    text = STUDY.replace("local_search", "nsga2").replace('["accuracy"]', f'["accuracy"]\nobjectives = {objectives}')
+    bounded = text.replace("measures =", 'where = "params >= 0.9x"\nmeasures =')
+    with pytest.raises(
+        ArchError, match=r"A2261.*no architecture of results\.csv satisfies the bounds and has"
+    ) as error:
+        done(folder, bounded)
+    assert all(one.span is not None for one in error.value.diagnostics)
+    done(folder, text)
+    unmeasured = [re.sub(r",[^,]*,([^,]*)$", r",nan,\1", line) for line in lines[1:]]
+    (folder / "results.csv").write_text("\n".join([lines[0], *unmeasured]))
+    with pytest.raises(ArchError, match=r"A2261.*no architecture"):
+        done(folder, text)
 
 
 # how good

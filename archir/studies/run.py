@@ -141,7 +141,7 @@ def run_study(
     seconds = 0.0
     with open_store(folder) as store:
         write_atomic(folder / STUDY_FILE, document.source.text.encode())
-        hashes = search_hashes(study, root)
+        hashes = search_hashes(study, loaded_tasks, root)
         remaining = [search_id for search_id in all_searches(study) if hashes[search_id] not in store]
         total = len(hashes)
         progress(total - len(remaining), total)

@@ -6,16 +6,18 @@ with which it was evaluated. Everything else can be computed from the table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from archir import __version__
+from archir.language.elaboration.cost_names import latency_file
 from archir.recipes.spaces import files_of
 from archir.search.executors.tasks import Score
+from archir.search.objectives import Objectives
 from archir.search.registry import create
-from archir.studies.study import LoadedTask, StrategyEntry, Study, Task, load_task, options_of
+from archir.studies.study import LoadedTask, StrategyEntry, Study, load_task, options_of
 
 NOT_IN_TABLE = -1
 """Row index that stands for a candidate missing from the table."""
@@ -87,12 +89,12 @@ def decode_trials(scores: Mapping[str, float]) -> Trials:
     )
 
 
-def search_hashes(study: Study, folder: Path) -> Mapping[SearchId, str]:
+def search_hashes(study: Study, loaded_tasks: Sequence[LoadedTask], folder: Path) -> Mapping[SearchId, str]:
     """Return, for each search, a hash of everything it depends on.
 
     A search whose hash is in the store is not repeated.
     """
-    tasks = [_task_fingerprint(task, folder) for task in study.task]
+    tasks = [_task_fingerprint(task, folder) for task in loaded_tasks]
     max_budget = repr(max(study.budgets))
     hashes = {}
     for i, task in enumerate(tasks):
@@ -103,16 +105,29 @@ def search_hashes(study: Study, folder: Path) -> Mapping[SearchId, str]:
     return hashes
 
 
-def _task_fingerprint(task: Task, folder: Path) -> str:
+def _task_fingerprint(loaded: LoadedTask, folder: Path) -> str:
     """Return a text that identifies a task.
 
-    It contains hashes of the table and its column mapping, the text of the space's files, and the task's settings.
+    It contains hashes of the table, its column mapping and the latency tables of bounds and objectives, the text of the
+    space's files, and the task's settings.
     """
+    task = loaded.task
     mapping = task.map or str(Path(task.table).with_suffix(".toml"))
-    parts = [sha256((folder / file).read_bytes()).hexdigest() for file in (task.table, mapping)]
+    files = [folder / task.table, folder / mapping, *_latency_files(loaded)]
+    parts = [sha256(file.read_bytes()).hexdigest() for file in files]
     texts = sorted(files_of(task.space, folder).items())
-    settings = (task.measures, sorted(task.parameters.items()), task.where, task.apart, task.objectives)
+    settings = (task.space, task.measures, sorted(task.parameters.items()), task.where, task.apart, task.objectives)
     return repr((parts, texts, settings))
+
+
+def _latency_files(loaded: LoadedTask) -> Iterator[Path]:
+    """Yield the latency tables and models of a task's bounds and objectives, which may repeat."""
+    for bound in loaded.space.graph.constraints:
+        if bound.cost is not None and (name := latency_file(bound.cost)) is not None:
+            yield bound.table or Path(name)
+    for cost in Objectives(loaded.space, loaded.objectives).costs:
+        if (name := latency_file(cost)) is not None:
+            yield Path(name)
 
 
 def all_searches(study: Study) -> Sequence[SearchId]:

@@ -159,7 +159,9 @@ def load_task(task: Task, folder: Path) -> LoadedTask:
             raise fail("A2261", text, None, f"measures: {measures}")
     if len(objectives.each) > 3:
         raise fail("A2261", "a task has at most three objectives", None, "exact hypervolumes of more take too long")
-    usable = space.bounds_mask(np.array(list(table.rows), np.int16))
+    codes = np.array(list(table.rows), np.int16)
+    space.cost(codes[:1], objectives.costs)  # raises errors of their latency tables now rather than in every search
+    usable = space.bounds_mask(codes)
     for objective in objectives.each:
         if objective.name not in objectives.costs:
             usable &= np.isfinite(table.values[objective.name][-1][1])

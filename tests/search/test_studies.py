@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 import archir
 from archir.cli.main import main
+from archir.costs.latencies.workloads import space_workloads
 from archir.diagnostics.errors import ArchError
 from archir.recipes.parsing import read
 from archir.search.pareto import hypervolume
@@ -32,6 +33,7 @@ from archir.studies.statistics import holm_correction, probability_less, signed_
 from archir.studies.study import LoadedTask, Study, Task, load_task, read_study
 from archir.utils.ranks import ranks
 from tests.chromium import PROGRAM, Chromium
+from tests.latencies import table_of
 
 HOSTILE = "</script><script>alert(1)</script>\"'&<b>"
 SPACE = """net space {
@@ -163,6 +165,41 @@ def test_finished_searches_are_not_repeated(folder: Path) -> None:
     assert counts[0] == (0, 12), "another table: everything is"
 
 
+def test_another_net_of_the_file_is_another_space(folder: Path) -> None:
+    (folder / "space.arch").write_text(SPACE + SPACE.replace("net space", "net narrow").replace("conv(8)", "conv(2)"))
+    counts: list[int] = []
+    for net in ("space", "narrow"):
+        text = STUDY.replace('"space.arch"', f'"space.arch:{net}"').replace("seeds = 4", "seeds = 2")
+        done(folder, text, progress=lambda one, _: counts.append(one))
+        assert counts[0] == 0
+        counts.clear()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["where = \"latency('cpu.json') >= 0.5x\"", "objectives = ['latency(\"cpu.json\"):min']", "require"],
+)
+def test_searches_depend_on_the_content_of_latency_tables(
+    folder: Path, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The path is relative to the current folder, or to the program that has the bound, as elsewhere."""
+    monkeypatch.chdir(folder)
+    if setting == "require":
+        bounded = 'require latency("cpu.json") >= 1ns\n    output y'
+        (folder / "space.arch").write_text(SPACE.replace("output y", bounded))
+    workloads = sorted(space_workloads(archir.loads(SPACE).graph))
+    text = STUDY.replace("measures =", f"{'' if setting == 'require' else setting}\nmeasures =")
+    counts: list[int] = []
+    for keys in (workloads, [*workloads, "another"]):
+        (folder / "cpu.json").write_text(table_of(keys).model_dump_json())
+        counts.clear()
+        done(folder, text.replace("seeds = 4", "seeds = 2"), progress=lambda one, _: counts.append(one))
+        assert counts[0] == 0
+    counts.clear()
+    done(folder, progress=lambda one, _: counts.append(one))
+    assert counts == [4]
+
+
 def test_study_in_processes_equals_serial_study(folder: Path) -> None:
     done(folder)
     here = results(folder)
@@ -229,6 +266,7 @@ def test_partial_trainings_count_as_fraction_of_budget(folder: Path) -> None:
         (('measures = ["accuracy"]', 'objectives = ["speed:max"]'), r"A2261.*`speed` is neither a measure"),
         (('measures = ["accuracy"]', 'objectives = ["accuracy:max", "macs:min"]'), r"A2261.*supports one objective"),
         (('table = "results.csv"', 'table = "nothing.csv"'), r"A2251.*there is no file"),
+        (("measures =", "objectives = ['latency(\"cpu.json\"):min']\nmeasures ="), r"A1501.*cpu\.json cannot be read"),
         (("[[task]]", "[[task"), r"A2260.*not TOML"),
         (("seeds = 4", 'seeds = 4\nexecutor = "proceses"'), r"A2601.*`proceses`"),
     ],

@@ -166,7 +166,7 @@ def _compare_strategies(
 ) -> None:  # fmt: skip
     """Run a study of strategies and print its results."""
     from archir.studies.comparison import SIGNIFICANCE_LEVEL, result_rows
-    from archir.studies.page import format_p_value, format_value
+    from archir.studies.page import format_p_value, format_seeds, format_value
     from archir.studies.run import run_study
     from archir.studies.trial_export import FORMATS
 
@@ -179,13 +179,17 @@ def _compare_strategies(
         emit({"folder": str(folder), "results": list(result_rows(comparison)), "failed": list(outcome.failed.values())})
         return
     percent = {task.name: task.percent for task in comparison.tasks}
-    cells = [
-        [row["task"], f"{row['evaluations']:g}", row["strategy"], format_value(row["median"], percent[row["task"]]),
-         f"{format_value(row['mean'], percent[row['task']])} "
-         f"({format_value(row['standard_error'], percent[row['task']])})"]
-        for row in result_rows(comparison)
-    ]  # fmt: skip
-    table("", ["task", "evaluations", "strategy", "median", "mean (standard error)"], cells, right=[1, 3, 4])
+    cells = []
+    for row in result_rows(comparison):
+        median, mean, error = (
+            format_value(row[name], percent[row["task"]]) for name in ("median", "mean", "standard_error")
+        )
+        mean_and_error = f"{mean} ({error})" if error else mean
+        cells.append(
+            [row["task"], f"{row['evaluations']:g}", row["strategy"], format_seeds(row), median, mean_and_error]
+        )
+    head = ["task", "evaluations", "strategy", "seeds", "median", "mean (standard error)"]
+    table("", head, cells, right=[1, 3, 4, 5])
     for budget in comparison.budgets:
         order = sorted(range(len(comparison.strategies)), key=lambda i: budget.ranks[i])
         ranked = ", ".join(f"{comparison.strategies[i]} {budget.ranks[i]:.2f}" for i in order)

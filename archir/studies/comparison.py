@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,11 @@ def _win_probability(tasks: Sequence[TaskResult], number: int, a: int, b: int) -
 
 
 def result_rows(comparison: StudyComparison) -> Iterator[dict[str, Any]]:
-    """Yield a result row for each task, budget and strategy: median, quartiles, mean, standard error, median IGD."""
+    """Yield a result row for each task, budget and strategy: median, quartiles, mean, standard error, median IGD.
+
+    All but the IGD, which is then infinite, leave out seeds that have found nothing: `seeds` of the `planned` ones have
+    a value. Numbers that are not known or not finite are None.
+    """
     for task in comparison.tasks:
         for number, budget in enumerate(comparison.budgets):
             point = int(np.flatnonzero(task.evaluations == budget.budget)[0])
@@ -139,9 +144,11 @@ def result_rows(comparison: StudyComparison) -> Iterator[dict[str, Any]]:
                 column = column[~np.isnan(column)]
                 quartiles = np.percentile(column, [25, 50, 75]).tolist() if len(column) else [None] * 3
                 error = float(column.std(ddof=1) / len(column) ** 0.5) if len(column) > 1 else None
+                igd = float(np.median(task.distances[strategy][:, number])) if task.distances else inf
                 yield {
-                    "task": task.name, "strategy": name, "evaluations": budget.budget, "seeds": len(column),
+                    "task": task.name, "strategy": name, "evaluations": budget.budget,
+                    "seeds": len(column), "planned": comparison.study.seeds,
                     "median": quartiles[1], "quartile_1": quartiles[0], "quartile_3": quartiles[2],
                     "mean": float(column.mean()) if len(column) else None, "standard_error": error,
-                    "igd_median": float(np.median(task.distances[strategy][:, number])) if task.distances else None,
+                    "igd_median": igd if isfinite(igd) else None,
                 }  # fmt: skip

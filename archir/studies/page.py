@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,8 @@ _VALUE_COLUMNS = {"median", "quartile_1", "quartile_3", "mean", "standard_error"
 """Columns of a result row whose values are in the units of the task's measure."""
 _DATA = "Data of this figure"
 _CURVES_NOTE = (
-    "<p>Lines are medians over seeds; bars show the interquartile range. The horizontal axes (evaluations) are "
+    "<p>Lines are medians over seeds; bars show the interquartile range. Seeds that have found nothing yet are left "
+    "out; the data of each figure says how many have found something. The horizontal axes (evaluations) are "
     "logarithmic.</p>"
 )
 _RANKS_NOTE = (
@@ -51,7 +53,8 @@ def _sections(
 ) -> Iterator[tuple[str, str]]:
     names = comparison.strategies
     yield "Result", _result_section(comparison)
-    charts = "".join(anytime_chart(task, names) + _chart_numbers(task, names) for task in comparison.tasks)
+    seeds = comparison.study.seeds
+    charts = "".join(anytime_chart(task, names) + _chart_numbers(task, names, seeds) for task in comparison.tasks)
     yield "Best found vs. number of evaluations", _CURVES_NOTE + charts
     yield "Ranks and differences", _RANKS_NOTE + "".join(_rank_section(each, names) for each in comparison.budgets)
     probabilities = "".join(_probability_table(each, names) for each in comparison.budgets)
@@ -72,6 +75,7 @@ def _result_section(comparison: StudyComparison) -> str:
         "strategy",
         "task",
         "evaluations",
+        "seeds",
         "median",
         "quartiles",
         "mean",
@@ -83,8 +87,8 @@ def _result_section(comparison: StudyComparison) -> str:
         percent = next(task.percent for task in comparison.tasks if task.name == row["task"])
         formatted = {name: format_value(value, percent) for name, value in row.items() if name in _VALUE_COLUMNS}
         quartiles = f"{formatted['quartile_1']} to {formatted['quartile_3']}"
-        cells = [row["strategy"], row["task"], f"{row['evaluations']:g}", formatted["median"], quartiles,
-                 formatted["mean"], formatted["standard_error"]]  # fmt: skip
+        cells = [row["strategy"], row["task"], f"{row['evaluations']:g}", format_seeds(row), formatted["median"],
+                 quartiles, formatted["mean"], formatted["standard_error"]]  # fmt: skip
         igd = row["igd_median"]
         lines.append([*cells, *(["" if igd is None else f"{igd:.4f}"] if fronts else [])])
     best = "".join(
@@ -110,6 +114,11 @@ def _verdict(budget: BudgetResult, names: Sequence[str]) -> str:
     return verdict(f"After {budget.budget:g} evaluations, {claim}", "neutral" if similar else "good")
 
 
+def format_seeds(row: Mapping[str, Any]) -> str:
+    """Format how many of the seeds have the values of a result row: "29 of 30"."""
+    return f"{row['seeds']} of {row['planned']}"
+
+
 def format_value(value: float | None, percent: bool) -> str:
     """Format a value in the units of its measure; "" for None and NaN."""
     if value is None or value != value:
@@ -117,15 +126,20 @@ def format_value(value: float | None, percent: bool) -> str:
     return f"{100 * value:.2f}%" if percent else f"{value:.5g}"
 
 
-def _chart_numbers(task: TaskResult, names: Sequence[str]) -> str:
+def _chart_numbers(task: TaskResult, names: Sequence[str], seeds: int) -> str:
+    """Return the data of a task's chart: medians and quartiles, and how many of the `seeds` have a value if not all."""
     lines = []
     for index, evaluations in enumerate(task.evaluations.tolist()):
         cells = [f"{evaluations:g}"]
         for values in task.values:
             column = values[:, index][~np.isnan(values[:, index])]
-            low, middle, high = np.percentile(column, [25, 50, 75]).tolist() if len(column) else [None] * 3
-            quartiles = f" ({format_value(low, task.percent)} to {format_value(high, task.percent)})"
-            cells.append(format_value(middle, task.percent) + (quartiles if middle is not None else ""))
+            texts = [f"{len(column)} of {seeds} seeds"] if len(column) < seeds else []
+            if len(column):
+                low, middle, high = (
+                    format_value(x, task.percent) for x in np.percentile(column, [25, 50, 75]).tolist()
+                )
+                texts.insert(0, f"{middle} ({low} to {high})")
+            cells.append("; ".join(texts))
         lines.append(cells)
     return details(_DATA, table(["evaluations", *names], lines))
 

@@ -190,7 +190,7 @@ def write_results(folder: Path, rows: Sequence[Mapping[str, Any]], data: Mapping
     writer.writeheader()
     writer.writerows(rows)
     write_atomic(folder / "results.csv", file.getvalue().encode())
-    write_atomic(folder / "results.json", (json.dumps(data, indent=2) + "\n").encode())
+    write_atomic(folder / "results.json", (json.dumps(data, indent=2, allow_nan=False) + "\n").encode())
     write_atomic(folder / "report.html", html.encode())
 
 

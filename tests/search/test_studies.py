@@ -519,6 +519,32 @@ def test_checklist_answers_depend_on_study(folder: Path) -> None:
     assert len([one for one in answers.values() if one == "for you to say"]) >= 4
 
 
+def test_seeds_that_found_nothing_are_counted(folder: Path) -> None:
+    """The table has so few architectures that some searches find one with their first trial, and others none."""
+    lines = (folder / "results.csv").read_text().splitlines()
+    (folder / "results.csv").write_text("\n".join([lines[0], *lines[1::3]]))
+    text = STUDY.replace("[6, 20]", "[1, 20]").replace("seeds = 4", "seeds = 8").replace("local_search", "nsga2")
+    found = done(folder, text + FRONT).comparison
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"results.json has {name}, which JSON has not")
+
+    rows = json.loads((folder / "out" / "results.json").read_text(), parse_constant=refuse)["results"]
+    first = next(row for row in rows if (row["task"], row["evaluations"], row["strategy"]) == ("one", 1, "random"))
+    expected = int((~np.isnan(found.tasks[0].values[0][:, 0])).sum())
+    assert 0 < expected < 4
+    assert (first["seeds"], first["planned"]) == (expected, 8)
+    front = next(row for row in rows if (row["task"], row["evaluations"], row["strategy"]) == ("front", 1, "random"))
+    assert front["igd_median"] is None
+    assert "inf" not in (folder / "out" / "results.csv").read_text()
+    page = (folder / "out" / "report.html").read_text()
+    assert f"<td>{expected} of 8</td>" in page
+    assert f"; {expected} of 8 seeds" in page
+    assert "<td>inf</td>" not in page
+    said = CliRunner().invoke(main, ["study", str(folder / "study.toml"), "-o", str(folder / "out")])
+    assert re.search(rf"one +1 +random +{expected} of 8", said.stdout)
+
+
 def strategies_of_many(count: int) -> str:
     return "".join(
         f'\n[[strategy]]\nname = "number {i}"\nstrategy = "random"\noptions = {{ batch = {i + 1} }}\n'

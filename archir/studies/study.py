@@ -176,19 +176,24 @@ def options_of(entry: StrategyEntry, task: LoadedTask, max_evaluations: float) -
     """Return the options of a strategy for a task.
 
     The task's objectives and the number of trials are filled in if the strategy has such options. Raises ArchError:
-    A2504 (unknown strategy), A2261 (it does not support several objectives).
+    A2504 (unknown strategy), A2261 (it does not support several objectives, or the entry sets what the study sets).
     """
     fields = strategy_kind(entry.strategy).options.model_fields
     options = dict(entry.options)
+    for name in ("objective", "objectives", "trials"):
+        if name in options:
+            text = f"strategy `{entry.name}` sets `{name}`, which the study sets for all strategies"
+            hint = "set `budgets` of the study" if name == "trials" else "set `objectives` of the tasks"
+            raise fail("A2261", text, None, hint)
     if "objectives" in fields:
-        options.setdefault("objectives", list(task.objectives))
+        options["objectives"] = list(task.objectives)
     elif "objective" in fields:
         if task.is_multi_objective:
             text = f"`{entry.strategy}` supports one objective, but `{task.task.name}` has {len(task.objectives)}"
             raise fail("A2261", text, None, "`nsga2`, `random` and `exhaustive` support several")
-        options.setdefault("objective", task.objectives[0])
+        options["objective"] = task.objectives[0]
     if "trials" in fields:
-        options.setdefault("trials", int(max_evaluations))
+        options["trials"] = int(max_evaluations)
     return options
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +43,15 @@ def _rows(study: Study, tasks: Sequence[LoadedTask], trials_of: Mapping[SearchId
 
     @cache
     def cells(number: int, row: int) -> dict[str, Any]:
-        """Return the objectives at full budget by name, and the labels of choices by path, for a row of a table; {} for
-        a candidate that is not in the table."""
+        """Return the finite objectives at full budget by name, and the labels of choices by path, for a row of a table;
+        {} for a candidate that is not in the table."""
         if row == NOT_IN_TABLE:
             return {}
         task, result = tasks[number], dict[str, Any]()
         for objective, value in zip(task.objectives, truths[number].values[row].tolist(), strict=True):
-            name, _, sense = objective.rpartition(":")
-            result[name] = -value if sense == "max" else value
+            if isfinite(value):
+                name, _, sense = objective.rpartition(":")
+                result[name] = -value if sense == "max" else value
         for choice, code in zip(task.space.choices, codes[number][row], strict=True):
             if code >= 0:
                 result[choice.path] = str(plain_label(choice, code))

@@ -265,6 +265,11 @@ def test_partial_trainings_count_as_fraction_of_budget(folder: Path) -> None:
         (('measures = ["accuracy"]', 'measures = ["acuracy"]'), r"A2251.*no measure `acuracy`"),
         (('measures = ["accuracy"]', 'objectives = ["speed:max"]'), r"A2261.*`speed` is neither a measure"),
         (('measures = ["accuracy"]', 'objectives = ["accuracy:max", "macs:min"]'), r"A2261.*supports one objective"),
+        (('strategy = "random"', 'strategy = "random"\noptions = { trials = 9 }'), r"A2261.*`random` sets `trials`.*"),
+        (
+            ('strategy = "local_search"', 'strategy = "local_search"\noptions = { objective = "params:min" }'),
+            r"A2261.*`local` sets `objective`",
+        ),
         (('table = "results.csv"', 'table = "nothing.csv"'), r"A2251.*there is no file"),
         (("measures =", "objectives = ['latency(\"cpu.json\"):min']\nmeasures ="), r"A1501.*cpu\.json cannot be read"),
         (("[[task]]", "[[task"), r"A2260.*not TOML"),
@@ -370,6 +375,26 @@ def test_a_task_without_results_within_its_bounds_is_rejected(folder: Path, obje
     (folder / "results.csv").write_text("\n".join([lines[0], *unmeasured]))
     with pytest.raises(ArchError, match=r"A2261.*no architecture"):
         done(folder, text)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_trials_out_of_bounds_or_without_measures_have_empty_cells(folder: Path, suffix: str) -> None:
+    import pyarrow.parquet
+
+    lines = (folder / "results.csv").read_text().splitlines()
+    unmeasured = [re.sub(r",[^,]*,([^,]*)$", r",nan,\1", line) if i % 3 else line for i, line in enumerate(lines)]
+    (folder / "results.csv").write_text("\n".join([lines[0], *unmeasured[1:]]))
+    file = folder / f"trials{suffix}"
+    done(folder, STUDY.replace("seeds = 4", "seeds = 2"), trials_file=file)
+    if suffix == ".csv":
+        with file.open() as stream:
+            cells = [row["accuracy"] or None for row in csv.DictReader(stream)]
+    else:
+        cells = pyarrow.parquet.read_table(file)["accuracy"].to_pylist()
+    assert None in cells
+    values = [float(cell) for cell in cells if cell is not None]
+    assert values
+    assert np.isfinite(values).all()
 
 
 # how good

@@ -78,10 +78,13 @@ def _arms(study: TrainingStudy, baseline: str) -> str:
 
 
 def _more_seeds(study: TrainingStudy) -> str:
+    count = len(study.all_seeds)
+    counted = f"set <code>seeds = {4 * count}</code> in the study"
+    listed = f"add {3 * count} seeds to the list <code>seeds</code> of the study"
     return (
-        "<p>Intervals of undecided differences get about half as wide with four times as many seeds: set "
-        f"<code>seeds = {4 * len(study.all_seeds)}</code> in the study and run the same command again. Finished runs "
-        "are kept.</p>"
+        "<p>Intervals of undecided differences get about half as wide with four times as many seeds: "
+        f"{counted if isinstance(study.seeds, int) else listed} and run the same command again. Finished runs are "
+        "kept.</p>"
     )
 
 

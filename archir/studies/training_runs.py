@@ -146,6 +146,7 @@ def run_trainings(
             raise ArchError(Diagnostic("A2264", f"every run of the study failed: {next(iter(failed.values()))}"))
         comparison = compare_arms(study, runs)
         if folder.is_dir():
+            write_atomic(folder / STUDY_FILE, document.source.text.encode())
             html = training_report(study, comparison, document.source.text)
             write_results(folder, comparison.rows(), comparison.as_json(), html)
         if measured == before:  # else another process may have finished a run and written its results before

@@ -138,8 +138,12 @@ def plan_runs(
 
     `common` overrides settings in all arms; an arm's own settings take precedence. With `smoke`, every arm is run with
     the first seed only and the overrides of `smoke`. Raises ArchError with positions in the study file: A2201 (the
-    recipe cannot be read), A1109 (a setting of the study, or of the recipe with the overrides of an arm, is invalid).
+    recipe cannot be read), A1109 (a setting of the study, or of the recipe with the overrides of an arm, is invalid, or
+    overrides set the seed).
     """
+    seeds_hint = "name the seeds in `seeds` of the study"
+    if "seed" in common:
+        raise fail("A1109", "the overrides of all arms set `seed`", None, seeds_hint)
     if smoke and not study.smoke:
         hint = 'for example: [smoke] and below it "PHASE.training.epochs" = 1'
         raise fail("A1109", "the study has no table `smoke`", None, hint)
@@ -153,7 +157,7 @@ def plan_runs(
         paths = {key: path for key, _, path in settings}
         if "seed" in paths:
             text = f"arm `{arm}`: the study sets `seed`"
-            raise fail("A1109", text, document.span(paths["seed"]), "name the seeds in `seeds` of the study")
+            raise fail("A1109", text, document.span(paths["seed"]), seeds_hint)
         with locate_overrides(document, paths):
             arms.append(PlannedRun(arm, 0, overrides, read(recipe, overrides).recipe, paths))
         _check_phases(study, document, arms[-1])

@@ -25,7 +25,10 @@ from hypothesis import strategies as st
 from archir.cli.main import main
 from archir.runs import Run
 from archir.studies.statistics import paired_t_test
+from archir.studies.training_page import training_report
+from archir.studies.training_results import MeasuredRun, compare_arms
 from archir.studies.training_runs import TrainingWorkload
+from archir.studies.trainings import TrainingStudy
 from archir.utils.ranks import kendall
 from archir.utils.student import t_probability, t_quantile
 from tests.chromium import PROGRAM, Chromium
@@ -295,6 +298,31 @@ def test_settings_of_all_arms_give_way_to_those_of_an_arm(folder: Path) -> None:
         rates[arm] = overrides["train.weights.lr"]
         assert overrides["data.limit"] == "150"
     assert rates == {"slow": "0.05", "fast": "0.5"}
+
+
+def test_seeds_are_not_set_on_the_command_line(folder: Path) -> None:
+    said = study(folder, "--set", "seed=7", "--check", code=1).stderr
+    assert "error[A1109]: the overrides of all arms set `seed`" in said
+    assert "name the seeds in `seeds` of the study" in said
+
+
+def test_a_table_of_nothing_leaves_an_empty_folder_usable(folder: Path) -> None:
+    (folder / "out").mkdir()
+    assert "0 of 6 runs are finished" in study(folder, "--table").stdout
+    study(folder, "--table")
+    assert (folder / "out" / "study.toml").read_text() == STUDY
+
+
+@pytest.mark.parametrize(("seeds", "advice"), [(3, "set <code>seeds = 12</code>"), ((100, 200, 300), "add 9 seeds to")])
+def test_more_seeds_include_those_there_are(seeds: int | tuple[int, ...], advice: str) -> None:
+    arms: dict[str, dict[str, Any]] = {"a": {}, "b": {}}
+    compared = TrainingStudy(recipe="r.toml", seeds=seeds, measured="p.loss", arms=arms)
+    runs = [
+        MeasuredRun(arm, seed, "finished", {"p.loss": value})
+        for arm, values in (("a", (1.0, 2.0, 3.0)), ("b", (2.0, 1.0, 3.5)))
+        for seed, value in zip(compared.all_seeds, values, strict=True)
+    ]
+    assert advice in training_report(compared, compare_arms(compared, runs), "")
 
 
 def test_a_run_that_fails_leaves_the_others(folder: Path) -> None:

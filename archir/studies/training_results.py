@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from math import sqrt
+from math import isclose, sqrt
 from statistics import mean, stdev
 from typing import Any
 
@@ -41,7 +41,7 @@ class MeasuredRun:
 
 
 def measured_run(planned: PlannedRun, state: str, run: Run, measures: Sequence[Measure]) -> MeasuredRun:
-    """Return what is measured of a run. Raises ArchError (A2266) if a finished run lacks a metric."""
+    """Return what is measured of a run. Raises ArchError (A2266) if a finished run lacks a metric, or a finite one."""
     if state != "finished":
         return MeasuredRun(planned.arm, planned.seed, state)
     curves = {measure.text: _curve(run, *measure.parts[0]) for measure in measures if not measure.is_tau}
@@ -53,26 +53,40 @@ def measured_run(planned: PlannedRun, state: str, run: Run, measures: Sequence[M
 
 
 def _curve(run: Run, phase: str, metric: str) -> dict[int, float]:
-    rows = {int(row["epoch"]) + 1: finite_number(row.get(metric)) for row in run.phase(phase).rows()}
-    curve = {epoch: value for epoch, value in rows.items() if value is not None}
-    if not curve:
+    """Return the finite values of a metric by epoch; the last one recorded is among them."""
+    values = {int(row["epoch"]) + 1: finite_number(row[metric]) for row in run.phase(phase).rows() if metric in row}
+    if not values:
         metrics = {
             each.name: [*dict.fromkeys(name for row in each.rows() for name in row if name != "epoch")]
             for each in run.phases()
         }
         listed = "; ".join(f"{name}: {', '.join(names)}" for name, names in metrics.items())
         raise fail("A2266", f"{run.folder} has no `{metric}` in phase `{phase}`", None, f"metrics of {listed}")
-    return curve
+    if values[max(values)] is None:
+        text = f"`{metric}` of phase `{phase}` in {run.folder} is no finite number after epoch {max(values)}, the last"
+        hint = "measure something else, or remove the arm or the seed from the study"
+        raise fail("A2266", text, None, hint)
+    return {epoch: value for epoch, value in values.items() if value is not None}
 
 
 def _rank_correlation(run: Run, measure: Measure) -> float:
-    """Return Kendall's tau between the scores of two phases for the architectures that both tried."""
+    """Return Kendall's tau between the scores of two phases for the architectures that both tried.
+
+    Of each phase, only trials at its largest budget count: scores after different budgets are not comparable.
+    """
     scores: list[dict[str, float]] = []
     for phase, score in measure.parts:
         trials = run.phase(phase).trials()
-        values = {json.dumps(dict(t.architecture), sort_keys=True): finite_number(t.scores.get(score)) for t in trials}
-        scores.append({key: value for key, value in values.items() if value is not None})
-        if not scores[-1]:
+        scored = [(trial, value) for trial in trials if (value := finite_number(trial.scores.get(score))) is not None]
+        largest = max((trial.budget for trial, _ in scored), default=1.0)
+        scores.append(
+            {
+                json.dumps(dict(trial.architecture), sort_keys=True): value
+                for trial, value in scored
+                if isclose(trial.budget, largest)
+            }
+        )
+        if not scored:
             names = [*dict.fromkeys(name for trial in trials for name in trial.scores)]
             hint = f"scores of its trials: {join_names(names)}" if names else "the phase tries no architectures"
             raise fail("A2266", f"no trial of phase `{phase}` in {run.folder} has the score `{score}`", None, hint)

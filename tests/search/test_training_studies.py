@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 import shutil
 import signal
@@ -25,10 +26,13 @@ from hypothesis import strategies as st
 from archir.cli.main import main
 from archir.runs import Run
 from archir.studies.statistics import paired_t_test
+from archir.diagnostics.errors import ArchError
+from archir.runs import Run, Trial
+from archir.studies.study import read_study
 from archir.studies.training_page import training_report
-from archir.studies.training_results import MeasuredRun, compare_arms
+from archir.studies.training_results import MeasuredRun, compare_arms, measured_run
 from archir.studies.training_runs import TrainingWorkload
-from archir.studies.trainings import TrainingStudy
+from archir.studies.trainings import TrainingStudy, parse_measure, plan_runs
 from archir.utils.ranks import kendall
 from archir.utils.student import t_probability, t_quantile
 from tests.chromium import PROGRAM, Chromium
@@ -311,6 +315,51 @@ def test_a_table_of_nothing_leaves_an_empty_folder_usable(folder: Path) -> None:
     assert "0 of 6 runs are finished" in study(folder, "--table").stdout
     study(folder, "--table")
     assert (folder / "out" / "study.toml").read_text() == STUDY
+
+
+def recorded(folder: Path, rows: Sequence[dict[str, float]] = (), trials: Sequence[Trial] = ()) -> Run:
+    """A run with these epochs of phase `train`, and these trials of phase `inherited`."""
+    with Run.create(folder / "recorded", "recorded", {}, {}) as run:
+        for epoch, row in enumerate(rows):
+            run.phase("train").record({"epoch": epoch, **row})
+        for trial in trials:
+            run.phase("inherited").put_trial(trial)
+    return Run.open(folder / "recorded")
+
+
+def measure(folder: Path, run: Run, text: str) -> MeasuredRun:
+    """What is measured of a run."""
+    parsed, document = read_study(folder / "study.toml")
+    assert isinstance(parsed, TrainingStudy)
+    planned = plan_runs(parsed, document, folder / "recipe.toml", {}, smoke=False)
+    measure = parse_measure(text)
+    assert measure is not None
+    return measured_run(planned[0], "finished", run, [measure])
+
+
+def test_the_last_recorded_value_is_measured_if_it_is_finite(folder: Path) -> None:
+    rows = [{"f1": 0.5, "loss": 1.0}, {"f1": math.nan, "loss": 2.0}, {"f1": 0.25, "loss": math.nan}, {"miou": 1.0}]
+    run = recorded(folder, rows)
+    found = measure(folder, run, "train.f1")
+    assert found.values == {"train.f1": 0.25}
+    assert found.curves == {"train.f1": {1: 0.5, 3: 0.25}}
+    with pytest.raises(ArchError, match=r"A2266.*`loss` of phase `train` in .* is no finite number after epoch 3"):
+        measure(folder, run, "train.loss")
+    with pytest.raises(ArchError, match=r"A2266.*has no `recall`"):
+        measure(folder, run, "train.recall")
+
+
+def test_rank_correlations_are_of_trials_at_the_largest_budget(folder: Path) -> None:
+    tried = [
+        (0, 1 / 3, 0.9, 1.0), (1, 1 / 3, 0.8, 2.0), (2, 1 / 3, 0.7, 3.0), (0, 1.0, 0.1, 1.0), (1, 1.0, 0.2, 2.0),
+        (2, 1.0, 0.3, 3.0), (3, 1 / 3, 0.9, 0.5), (0, 1 / 3, 0.9, 1.0), (4, 1.0, 0.4, math.nan),
+    ]  # fmt: skip
+    trials = [
+        Trial(i, str(op), {"op": op}, "done", {"accuracy": accuracy, "size": size}, budget=budget)
+        for i, (op, budget, accuracy, size) in enumerate(tried)
+    ]
+    measured = "tau(inherited.accuracy, inherited.size)"
+    assert measure(folder, recorded(folder, trials=trials), measured).values == {measured: 1.0}
 
 
 @pytest.mark.parametrize(("seeds", "advice"), [(3, "set <code>seeds = 12</code>"), ((100, 200, 300), "add 9 seeds to")])

@@ -51,37 +51,8 @@ def signed_rank_test(differences: Sequence[float]) -> float:
     return erfc(abs(positive - total / 2) / sqrt(2 * variance)) if variance > 0 else 1.0
 
 
-<<<<<<< HEAD
-def paired_t_test(differences: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
-    """Return the interval of the mean of at least two differences at a confidence level, and the two-sided p-value."""
-=======
-def t_probability(t: float, freedom: int) -> float:
-    """Return the probability that a variable with Student's t distribution lies between -t and t.
-
-    `freedom` is the number of degrees of freedom. The sum is exact (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4).
-    """
-    angle = atan(t / sqrt(freedom))
-    odd = freedom % 2
-    term, total = (cos(angle) if odd else 1.0), 0.0
-    for k in range(odd, freedom - 1, 2):
-        total += term
-        term *= cos(angle) ** 2 * (k + 1) / (k + 2)
-    return 2 / pi * (angle + sin(angle) * total) if odd else sin(angle) * total
-
-
-def t_quantile(probability: float, freedom: int) -> float:
-    """Return the t for which `t_probability` is the given probability, from 0 to less than 1, by bisection."""
-    low, high = 0.0, 1.0
-    while t_probability(high, freedom) < probability:
-        high *= 2
-    while (middle := (low + high) / 2) not in (low, high):
-        low, high = (middle, high) if t_probability(middle, freedom) < probability else (low, middle)
-    return high
-
-
 def paired_t_test(differences: Sequence[float]) -> tuple[float, float, float]:
     """Return the 95% interval of the mean of at least two differences, and the two-sided p-value."""
->>>>>>> 028d7652 (Drop the unused confidence level of the paired t-test)
     values = np.array(differences, np.float64)
     freedom, mean = len(values) - 1, float(values.mean())
     error = float(values.std(ddof=1)) / sqrt(len(values))

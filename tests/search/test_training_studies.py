@@ -24,10 +24,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archir.cli.main import main
-from archir.runs import Run
-from archir.studies.statistics import paired_t_test
 from archir.diagnostics.errors import ArchError
 from archir.runs import Run, Trial
+from archir.studies.statistics import paired_t_test
 from archir.studies.study import read_study
 from archir.studies.training_page import training_report
 from archir.studies.training_results import MeasuredRun, compare_arms, measured_run

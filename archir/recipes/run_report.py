@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
@@ -14,6 +15,7 @@ from typing import Any
 from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir.ir.serial import from_json
+from archir.language.elaboration.cost_names import is_cost
 from archir.passes.cost import cost
 from archir.pictures import picture
 from archir.recipes.external_files import describe_training_data
@@ -21,11 +23,12 @@ from archir.recipes.next_steps import NextSteps, Step
 from archir.recipes.parsing import RecipeFile, recipe_of_run
 from archir.recipes.recipe import Phase
 from archir.recipes.spaces import space_of
+from archir.recipes.trials import MEASURING, Scorer
 from archir.runs import Run, Trial
-from archir.runs.folder import ENVIRONMENT, OBJECTIVE
+from archir.runs.folder import ENVIRONMENT
 from archir.runs.lock import is_locked
 from archir.runs.report import ChoiceProbabilities, Comparison, PhaseProgress, PhaseRows, Report
-from archir.runs.summaries import overrides
+from archir.runs.summaries import objectives_of, overrides
 from archir.runs.trial_report import TrialRow, TrialTable, column_heading, cost_text, label_text
 from archir.runs.verdicts import (
     BoundUse,
@@ -38,7 +41,6 @@ from archir.runs.verdicts import (
     trials_verdict,
 )
 from archir.search.fronts import format_metric, is_fraction, select_measures
-from archir.search.objectives import objective
 from archir.search.registry import STRATEGIES
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
@@ -191,14 +193,17 @@ class _Reader:
         return len(images.get("classes", ())) if phase.objective.get("kind") == "classification" else 0
 
     def _samples(self, phase: Phase) -> tuple[int, int]:
-        """Return the numbers of validation samples and of held-out samples of a phase; 0 if there are no data."""
+        """Return the numbers of samples on which a phase measured networks: of validation samples, 0 if candidates were
+        scored in another way, and of held-out samples. Both are 0 if there are no data."""
         splits = self._of_phase(phase, SPLITS).get("splits")
         if not splits:
             return 0, 0
         share = self.recipe_file.recipe.data_of(phase).weights
         validation = splits["train"]["images"] - round(share * splits["train"]["images"])
-        most = (phase.options.get("scorer") or {}).get("images")
-        return min(validation, most) if most else validation, splits["held_out"]["images"]
+        scorer = phase.options.get("scorer") or {}
+        if scorer.get("kind", Scorer().kind) not in MEASURING:
+            validation = 0
+        return min(validation, scorer.get("images") or validation), splits["held_out"]["images"]
 
     # what won
 
@@ -419,9 +424,9 @@ class _Reader:
         for name, table in trials.items():
             phase = next(phase for phase in self.recipe_file.recipe.phase if phase.name == name)
             samples, scored = self._samples(phase)[0], table.scored
-            if scored and samples and is_fraction(table.score):
-                error = sampling_error(scored[0][1], samples)
-                close = sum(scored[0][1] - value <= error for _, value in scored[1:])
+            error = sampling_error(scored[0][1], samples) if scored and is_fraction(table.score) else None
+            if error is not None:
+                close = sum(abs(scored[0][1] - value) <= error for _, value in scored[1:])
                 others = "1 other trial is" if close == 1 else f"{close:,} other trials are"
                 yield (
                     f"{name}: {others} within one standard error of the best ({100 * error:.1f} points on {samples:,} "
@@ -474,12 +479,8 @@ class _Reader:
 
     def _trials_verdict(self, phase: Phase, table: TrialTable, samples: int) -> Verdict | None:
         learns, initial = self._initial(phase.name)
-        budget = max((trial.budget for trial in self.run.phase(phase.name).trials()), default=1.0)
-        full = {trial.id for trial in self.run.phase(phase.name).trials() if trial.budget == budget}
-        in_order = [
-            score for row in table.rows if row.id in full and (score := row.scores.get(table.score)) is not None
-        ]
-        scored_first = sum(row.scores.get(table.score) is not None for row in table.rows if row.id in initial)
+        in_order = [score for _, score in table.comparable]
+        scored_first = sum(row.id in initial for row, _ in table.comparable)
         limit, count = ("generations" if "generations" in phase.options else "trials"), len(table.rows)
         wanted = phase.options.get("trials")
         more = 2 * int(phase.options.get(limit, count))
@@ -558,22 +559,23 @@ class _Reader:
         """Return the trials of a phase with their costs, the front and, if wanted, pictures of the best ones."""
         trials, space = self.run.phase(phase.name).trials(), self._space(phase)
         architectures = {trial.id: space.architecture(trial.architecture) for trial in trials}
-        measured = self._of_phase(phase, OBJECTIVE)
+        objectives = objectives_of(self.run, phase.name) or {"accuracy": True}
         costs = self._costs(phase, [*architectures.values()])
+        for name in objectives.keys() - costs.keys():
+            if name in space.account.names or is_cost(name):
+                with suppress(ArchError):  # a table that the cost names is missing now
+                    costs[name] = [float(value) for value in space.cost([*architectures.values()], [name])[name]]
         limits = self._limits(phase)
-        senses = [objective(text) for text in self._of_phase(phase, FRONT).get("objectives", ())]
-        other = senses[1].name if len(senses) > 1 else next(iter(limits), "macs")
-        table = trial_table(
-            self.run,
-            trials,
-            phase.name,
-            str(measured.get("criterion", "accuracy")),
-            measured.get("measures", {}),
-            costs,
-        )
+        score, *others = objectives
+        other = next(name for name in (*others, *limits, "macs", "params") if name != score)
         front = [int(row["id"]) for row in self._of_phase(phase, FRONT).get("front", ())]
-        limit = limits[other][1] if other in limits else None
-        table = replace(table, other=other, limit=limit, front=front)
+        table = replace(
+            trial_table(self.run, trials, phase.name, score, objectives[score], costs),
+            other=other,
+            other_larger=objectives.get(other, False),
+            limit=limits[other][1] if other in limits else None,
+            front=front,
+        )
         drawn: dict[int, str] = {}
         for trial, _ in table.scored[: MAX_PICTURES if pictures else 0]:
             svg = picture(space.specialize(architectures[trial.id]), "svg")
@@ -583,27 +585,24 @@ class _Reader:
 
 
 def trial_table(
-    run: Run, trials: Sequence[Trial], phase: str, criterion: str, larger: Mapping[str, bool],
-    costs: Mapping[str, Sequence[float]],
+    run: Run, trials: Sequence[Trial], phase: str, score: str, larger: bool, costs: Mapping[str, Sequence[float]],
 ) -> TrialTable:  # fmt: skip
-    """Return the table of a phase's trials, ranked by `criterion` or, if they lack it, by their first score.
+    """Return the table of a phase's trials, ranked by `score`, which may be a cost.
 
-    `larger` tells for each score whether larger values are better; `costs` has the costs of all trials by name.
+    `larger` tells whether larger values of it are better; `costs` has the costs of all trials by name.
     """
-    names = list(dict.fromkeys(name for trial in trials for name in trial.scores))
-    score = criterion if criterion in names else names[0] if names else ""
-    rows = [
-        TrialRow(
-            trial.id, trial.scores, {name: float(each[i]) for name, each in costs.items()}, trial.architecture,
-            trial.error,
+    rows = []
+    for i, trial in enumerate(trials):
+        own_costs = {name: float(each[i]) for name, each in costs.items()}
+        ranked = {score: own_costs[score]} if score in own_costs and trial.status == "done" else {}
+        rows.append(
+            TrialRow(trial.id, {**trial.scores, **ranked}, own_costs, trial.architecture, trial.error, trial.budget)
         )
-        for i, trial in enumerate(trials)
-    ]  # fmt: skip
 
     def command(number: int) -> str:
         return f"archir train --trial {shlex.quote(run.folder.name)} {phase}:{number} -o {phase}-{number}"
 
-    return TrialTable(phase, rows, command, score, larger.get(score, True))
+    return TrialTable(phase, rows, command, score, larger)
 
 
 def _drawn(network: Graph, block: str | None = None) -> str:

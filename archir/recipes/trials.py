@@ -50,6 +50,8 @@ def scorer(name: str, options: type[Settings] = Settings, *, prefix: str = "") -
 
 TABLE = "table"
 """Name of the scorer that looks candidates up in the benchmark table of `evaluate`."""
+MEASURING = ("inherited", "training")
+"""Names of the scorers whose scores are measured on the validation samples."""
 
 
 class Scorer(Settings):

@@ -31,7 +31,7 @@ WEIGHTS = "weights.safetensors"
 SUPERNET = "supernet.json"
 """Name of a file that a finished phase has if and only if its result is a supernet."""
 OBJECTIVE = "objective.json"
-"""Name of the file that lists the metrics a phase measures and the one by which networks are compared."""
+"""Name of the file that lists the metrics a phase measures, and those by which it compares networks."""
 CHECKPOINT_FILE = re.compile(r"phases/(?P<phase>[^/]+)/checkpoint-(?P<number>\d+)\.")
 """Regular expression for the file names of checkpoints."""
 STAGING = ".staging"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,9 +17,6 @@ from archir.runs.lock import is_locked
 from archir.runs.run import Phase, Run
 from archir.search.fronts import format_metric
 from archir.utils import toml
-
-_FIRST_OBJECTIVE = re.compile(r"\W*(\w+):(max|min)")
-"""Matches the first objective in a phase's recipe settings."""
 
 State = Literal["running", "interrupted", "finished", "damaged"]
 """State of a run: being written, stopped before its end, complete, or damaged."""
@@ -104,7 +100,7 @@ def summary(folder: Path) -> Summary:
     rows = phases[-1].rows() if phases else []
     values = {key: value for phase in phases for row in phase.rows() for key, value in row.items() if value is not None}
     stated = settings(run)
-    criterion, larger = _criterion(run, phases, stated)
+    criterion, larger = _criterion(run, phases)
     network = _json_object(run, "summary.json").get("network")
     size = network if isinstance(network, dict) else {}
     return Summary(
@@ -160,21 +156,20 @@ def _training_summary(name: str, folder: Path) -> Summary:
     )  # fmt: skip
 
 
-def _criterion(run: Run, phases: Sequence[Phase], stated: Mapping[str, str]) -> tuple[str, bool]:
-    """Return the metric by which the last phase compares networks, and whether larger values are better.
+def objectives_of(run: Run, phase: str) -> dict[str, bool]:
+    """Return the scores and costs by which a phase compares networks, most important first: whether larger values are
+    better, by name.
 
-    For a phase that scores candidates, this is its first objective in the settings, provided that its rows have
-    that metric, as with proxies and benchmark tables.
+    Returns {} if the phase has not recorded them.
     """
-    for phase in reversed(phases):
-        options = f"{phase.name}.options"
-        first = _FIRST_OBJECTIVE.match(stated.get(f"{options}.objectives") or stated.get(f"{options}.objective", ""))
-        if first is not None and any(first[1] in row for row in phase.rows()):
-            return first[1], first[2] == "max"
-        if record := _json_object(run, f"phases/{phase.name}/{OBJECTIVE}"):
-            criterion = str(record["criterion"])
-            return criterion, bool(record.get("measures", {}).get(criterion, True))
-    return "accuracy", True
+    objectives: dict[str, bool] = _json_object(run, f"phases/{phase}/{OBJECTIVE}").get("objectives", {})
+    return objectives
+
+
+def _criterion(run: Run, phases: Sequence[Phase]) -> tuple[str, bool]:
+    """Return the metric by which the last phase compares networks, and whether larger values are better."""
+    recorded = (objectives_of(run, phase.name) for phase in reversed(phases))
+    return next((next(iter(objectives.items())) for objectives in recorded if objectives), ("accuracy", True))
 
 
 def overrides(run: Run) -> dict[str, str]:

@@ -39,13 +39,17 @@ _FRONT_STYLE = (
 
 @dataclass(frozen=True)
 class TrialRow:
-    """Candidate of a phase: id, scores (None for those that it lacks because it failed), costs, and choices."""
+    """Candidate of a phase: id, scores (None for those that it lacks because it failed), costs, and choices.
+
+    `budget` is the fraction of the full training budget with which it was scored.
+    """
 
     id: int
     scores: Mapping[str, float | None]
     costs: Mapping[str, float]
     choices: Mapping[str, Any]
     error: str | None = None
+    budget: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,10 @@ class TrialTable:
     """Candidates of a phase in the order of proposal.
 
     `command(id)` returns the shell command that trains a candidate. Candidates are ranked by `score`; `larger`
-    tells whether larger values are better. `other` is the score or cost on the horizontal axis of the front, and
-    `limit` an upper bound on it. `front` are the ids of the non-dominated candidates, best first, if the search had
-    several objectives; otherwise, they are those of `score` and `other`. `pictures` maps ids of some candidates to SVG
-    documents.
+    tells whether larger values are better. `other` is the score or cost on the horizontal axis of the front,
+    `other_larger` tells whether larger values of it are better, and `limit` is an upper bound on it.
+    `front` are the ids of the non-dominated candidates, best first, if the search had several objectives; otherwise,
+    they are those of `score` and `other`. `pictures` maps ids of some candidates to SVG documents.
     """
 
     phase: str
@@ -66,14 +70,22 @@ class TrialTable:
     larger: bool = True
     pictures: Mapping[int, str] = field(default_factory=dict)
     other: str = ""
+    other_larger: bool = False
     limit: float | None = None
     front: Sequence[int] = ()
 
     @property
-    def scored(self) -> list[tuple[TrialRow, float]]:
-        """(candidate, score) pairs for all candidates that have the score, best first."""
+    def comparable(self) -> list[tuple[TrialRow, float]]:
+        """(candidate, score) pairs in the order of proposal, of the candidates that have the score and, of these, the
+        largest training budget."""
         scored = [(row, value) for row in self.rows if (value := row.scores.get(self.score)) is not None]
-        return sorted(scored, key=lambda pair: -pair[1] if self.larger else pair[1])
+        largest = max((row.budget for row, _ in scored), default=1.0)
+        return [pair for pair in scored if pair[0].budget == largest]
+
+    @property
+    def scored(self) -> list[tuple[TrialRow, float]]:
+        """The `comparable` candidates with their scores, best first."""
+        return sorted(self.comparable, key=lambda pair: -pair[1] if self.larger else pair[1])
 
     @property
     def front_rows(self) -> list[TrialRow]:
@@ -82,9 +94,9 @@ class TrialTable:
             rows = {row.id: row for row in self.rows}
             return [rows[number] for number in self.front if number in rows]
         front: list[TrialRow] = []
-        sign = -1 if self.larger else 1
-        for row, _ in sorted(self.scored, key=lambda pair: (sign * pair[1], self.at(pair[0]))):
-            if not front or (self.other and self.at(row) < self.at(front[-1])):
+        sign, other_sign = (-1 if larger else 1 for larger in (self.larger, self.other_larger))
+        for row, _ in sorted(self.scored, key=lambda pair: (sign * pair[1], other_sign * self.at(pair[0]))):
+            if not front or (self.other and other_sign * self.at(row) < other_sign * self.at(front[-1])):
                 front.append(row)
         return front
 

@@ -38,11 +38,6 @@ class Verdict:
     evidence: str
     change: Mapping[str, object] = field(default_factory=dict)
 
-    @property
-    def text(self) -> str:
-        """The conclusion as a sentence without a full stop."""
-        return f"{self.claim}: {self.evidence}"
-
 
 @dataclass(frozen=True)
 class BoundUse:
@@ -128,8 +123,9 @@ def trials_verdict(
     """Judge a phase that tries candidates, by the scores of its candidates in the order of proposal.
 
     The first `initial` candidates were proposed before any score was known. If the strategy `learns`, later ones should
-    be better. `samples` is the number of samples of a score; with it, a gain within the sampling error of an accuracy
-    counts as undecided. `exhausted` means that there were no more architectures to try. Returns None without scores.
+    be better. `samples` is the number of samples on which a score was measured; with it, a gain within the sampling
+    error of an accuracy counts as undecided. `exhausted` means that there were no more architectures to try. Returns
+    None without scores.
     """
     if not scores:
         return None
@@ -151,15 +147,19 @@ def trials_verdict(
     more = change or {}
     if not (best > first if larger else best < first):
         return Verdict("undecided", phase, "no gain over random architectures", gained, more)
-    if samples and is_fraction(score) and abs(best - first) < (error := sampling_error(best, samples)):
+    error = sampling_error(best, samples) if is_fraction(score) else None
+    if error is not None and abs(best - first) < error:
         evidence = f"{gained}; a difference below {100 * error:.1f} points may be chance"
         return Verdict("undecided", phase, "undecided", evidence, more)
     return Verdict("worked", phase, "better than random architectures", gained)
 
 
-def sampling_error(accuracy: float, samples: int) -> float:
-    """Return the standard error of an accuracy in [0, 1] that was measured on `samples` samples."""
-    return sqrt(accuracy * (1 - accuracy) / samples)
+def sampling_error(accuracy: float, samples: int) -> float | None:
+    """Return the standard error of an accuracy that was measured on `samples` samples.
+
+    Returns None without samples, and for a number outside [0, 1], which is no accuracy.
+    """
+    return sqrt(accuracy * (1 - accuracy) / samples) if samples and 0 <= accuracy <= 1 else None
 
 
 def accuracy_interval(accuracy: float, samples: int) -> tuple[float, float]:

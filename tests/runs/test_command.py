@@ -83,12 +83,12 @@ def test_runs_are_sorted_and_compared_by_score_and_settings(tmp_path: Path) -> N
 
 def test_untrained_runs_are_compared_by_first_objective(tmp_path: Path) -> None:
     """By their first objective, where no network was trained."""
-    options = '[phase.options]\nobjectives = ["naswot:max", "macs:min"]\n'
     recipe = RECIPE.replace('"darts"', '"random"').replace("seed = 3\n", "")
     for name, seed, score in (("one", {}, 105.25), ("two", {"seed": "2"}, 107.75)):
-        inputs = {"recipe.toml": recipe + options, "overrides.json": json.dumps(seed)}
+        inputs = {"recipe.toml": recipe, "overrides.json": json.dumps(seed)}
         with Run.create(tmp_path / name, "digits", inputs, {}) as run:
             run.phase("search").record({"epoch": 0, "trials": 4, "naswot": score})
+            run.write({"phases/search/objective.json": '{"objectives": {"naswot": true, "macs": false}}'})
             run.finish()
     told = compared(str(tmp_path)).stdout
     rows = {row[0]: row[1:] for line in told.splitlines() if (row := line.split())}

@@ -20,7 +20,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fcntl", reason="the browser is driven over POSIX pipes")
 
+from archir import loads
 from archir.pages.charts import Axis, LineChart, epoch_ticks, scale, tick_label
+from archir.recipes.run_report import report_of_run
+from archir.runs import Run, Trial
 from archir.runs.report import ChoiceProbabilities, PhaseProgress, PhaseRows, Report, png, report_page, shown_epochs
 from archir.runs.trial_report import TrialRow, TrialTable, choice_importances
 from archir.runs.verdicts import Verdict, probability_verdict
@@ -317,6 +320,82 @@ def many(count: int, noise: float = 0.0) -> TrialTable:
     return TrialTable(
         "evolve", rows, lambda number: f"archir train --trial evolve {number}", "accuracy", True, {1: "<svg/>"}
     )
+
+
+def test_only_trials_of_the_largest_budget_are_ranked() -> None:
+    """In the order of the search's first objective; a lucky score of a short training is no result."""
+    tried = many(30)
+    rows = [replace(row, budget=0.5 if row.id < 20 else 1.0, scores={"error": 1.0 + row.id}) for row in tried.rows]
+    rows[29] = replace(rows[29], scores={"error": None})
+    table = replace(tried, rows=rows, score="error", larger=False, other="macs")
+    assert [row.id for row, _ in table.comparable] == [row.id for row, _ in table.scored] == [*range(20, 29)]
+    assert table.front_rows[0].id == 20
+    assert [row.id for row, _ in replace(table, larger=True).scored] == [*range(28, 19, -1)]
+    assert "9 trials have a score, and at least 12 are needed" in report_page(replace(report(), trials=[table]))
+    wide = replace(table, other_larger=True).front_rows
+    assert [table.at(row) for row in wide] == sorted({table.at(row) for row in wide})
+    assert wide[0].id == 20
+
+
+SPACE = (
+    "net n() {\n    input x: f32[3]\n    output y = x |> choose op(relu, gelu, sigmoid) |> choose last(relu, gelu)\n}\n"
+)
+SEARCH = """
+space = "n.arch"
+[[phase]]
+name = "evolve"
+strategy = "evolution"
+options = { population = 2, parents = 2, trials = 3, scorer = { kind = "training", images = 50 } }
+"""
+
+
+def searched(folder: Path, recipe: str, objectives: dict[str, bool], scores: list[dict[str, float]]) -> str:
+    """Return the report on a phase `evolve` with these scores; the first two trials are random."""
+    with Run.create(
+        folder, "search", {"recipe.toml": recipe, "overrides.json": "{}", "space/n.arch": SPACE}, {}
+    ) as run:
+        phase = run.phase("evolve")
+        phase.begin({"strategy": "evolution"})
+        for number, (architecture, score) in enumerate(zip(loads(SPACE).enumerate(), scores, strict=False)):
+            phase.put_trial(Trial(number, str(number), dict(architecture), "done", score))
+        phase.record({"epoch": 0, "trials": 2})
+        phase.record({"epoch": 1, "trials": len(scores)})
+        phase.finish({})
+        splits = {"splits": {"train": {"images": 200}, "held_out": {"images": 50}}}
+        run.write(
+            {
+                "phases/evolve/objective.json": json.dumps({"objectives": objectives}),
+                "phases/evolve/splits.json": json.dumps(splits),
+            }
+        )
+        return report_page(report_of_run(run, {"phases": {}}))
+
+
+def test_report_ranks_trials_by_the_first_objective(tmp_path: Path) -> None:
+    scores = [{"accuracy": 0.9 - number / 10, "error": 4.0 - number} for number in range(4)]
+    text = searched(tmp_path / "error", SEARCH, {"error": False, "peak_bytes": False}, scores)
+    assert "best, trial 3 of 4" in text
+    assert "error 3 for the best of the first 2 (random), 1 after 4 trials" in text
+    assert "No other candidate is better in error and peak_bytes, bytes than these" in text
+    peaks = loads(SPACE).cost(list(loads(SPACE).enumerate()), ["peak_bytes"])["peak_bytes"]
+    assert f"trial 3\nerror: 1\npeak_bytes: {peaks[3]:,}" in text
+    text = searched(tmp_path / "accuracy", SEARCH, {"accuracy": True}, scores)
+    assert "best, trial 0 of 4" in text
+    text = searched(tmp_path / "cost", SEARCH, {"kernels": False, "accuracy": True}, scores)
+    assert re.search(r"best, trial \d of 4</th><td>\d</td>", text)
+
+
+def test_predictions_have_no_sampling_error(tmp_path: Path) -> None:
+    """Predicted accuracies may exceed 1, and were measured on no samples."""
+    predicted = SEARCH.replace('"training", images = 50', '"predictor"')
+    for last in (0.62, 1.04):
+        scores = [{"accuracy": each} for each in (0.5, 0.6, 0.4, last)]
+        text = searched(tmp_path / str(last), predicted, {"accuracy": True}, scores)
+        assert "better than random architectures" in text
+        assert "standard error" not in text
+    measured = searched(tmp_path / "measured", SEARCH, {"accuracy": True}, [{"accuracy": x} for x in (0.5, 0.6, 0.62)])
+    assert "a difference below 6.9 points may be chance" in measured
+    assert "within one standard error of the best (6.9 points on 50 validation samples)" in measured
 
 
 def test_choice_importances_find_influential_choices() -> None:

@@ -12,8 +12,9 @@ from archir.language.elaboration.cost_names import is_cost
 from archir.recipes.trials import TABLE, TrialOptions
 from archir.search.objectives import objective as aim
 from archir.spaces.space import Space
+from archir.utils.settings import parse_settings
 from archir_torch.objectives import Objective
-from archir_torch.search.job import Job
+from archir_torch.search.job import Job, kind_of
 from archir_torch.search.task import objective_of
 
 if TYPE_CHECKING:  # few recipes look results up
@@ -46,6 +47,24 @@ class ComparisonSource(Protocol):
 def comparison_source(job: Job) -> ComparisonSource:
     """Return the object that defines how a job compares candidates: its table of results, else its objective."""
     return job.results if job.results is not None else objective_of(job.phase, job.folder)
+
+
+def objectives_of(job: Job) -> dict[str, bool]:
+    """Return the scores and costs by which a job compares networks, most important first: whether larger values are
+    better, by name."""
+    source = comparison_source(job)
+    options = parse_settings(kind_of(job.phase).options, job.phase.options)
+    if isinstance(options, TrialOptions):
+        for field in OBJECTIVE_FIELDS:
+            if texts := _objectives_in(options, field, source):
+                return {each.name: each.maximize for each in map(aim, texts)}
+    return {source.criterion: source.larger}
+
+
+def _objectives_in(options: TrialOptions, field: str, source: ComparisonSource) -> Sequence[str]:
+    """Return the objectives that the option `field` names; () if there is no such option."""
+    texts: str | Sequence[str] = getattr(with_default_objectives(options, source), field, ())
+    return [texts] if isinstance(texts, str) else texts
 
 
 def with_default_objectives(options: Options, objective: ComparisonSource) -> Options:
@@ -87,8 +106,7 @@ def check_objectives(options: TrialOptions, field: str, objective: Objective | R
             scores = [*objective.directions]
         case _:  # the scorer, or the objective, does not declare its scores
             return
-    objectives = getattr(with_default_objectives(options, objective), field, ())
-    for text in [objectives] if isinstance(objectives, str) else objectives:
+    for text in _objectives_in(options, field, objective):
         name = aim(text).name
         if name not in scores and name not in space.account.names and not is_cost(name):
             hint = suggest(name, scores) or f"scores are {join_names([*scores])}, and costs of the space"

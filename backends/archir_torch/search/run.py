@@ -31,7 +31,7 @@ from archir.search.signals import interruptions
 from archir.spaces.space import Space
 from archir_torch.data import Data, describe_data, record, verify
 from archir_torch.lowering.devices import torch_threads
-from archir_torch.search.comparison import comparison_source
+from archir_torch.search.comparison import comparison_source, objectives_of
 from archir_torch.search.deployment import Deployment
 from archir_torch.search.job import STRATEGIES, Job, Outcome, create_strategy, uses_all_samples
 from archir_torch.search.preparation import (
@@ -301,11 +301,15 @@ def _create_job(search: PreparedSearch, phase: Phase, space: Space, outcomes: Ma
 
 
 def _record_objective(search: PreparedSearch, job: Job) -> None:
-    """Store in the run which measures a phase computes, and by which of them networks are compared."""
+    """Store in the run which measures a phase computes, and the scores and costs by which it compares networks."""
     path = f"phases/{job.phase.name}/{OBJECTIVE}"
     if path not in search.run.entries:
         objective = comparison_source(job)
-        facts = {"criterion": objective.criterion, "measures": dict(objective.directions)}
+        facts = {
+            "criterion": objective.criterion,
+            "measures": dict(objective.directions),
+            "objectives": objectives_of(job),
+        }
         search.run.write({path: json.dumps(facts) + "\n"})
 
 

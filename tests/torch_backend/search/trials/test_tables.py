@@ -80,8 +80,13 @@ def test_table_search_scores_equal_table_rows(tmp_path: Path) -> None:
             wanted = table(elastic().architecture(one.architecture), one.budget)
             assert (one.status, dict(one.scores)) == ("done", wanted)
     assert {one.budget for one in run.phase("halve").trials()} == {0.5, 1.0}
-    assert summary["measures"]["evolve"] == {"criterion": "accuracy", "measures": {"accuracy": True, "watts": False}}
+    assert summary["measures"]["evolve"] == {
+        "criterion": "accuracy",
+        "measures": {"accuracy": True, "watts": False},
+        "objectives": {"accuracy": True},
+    }
     assert summary["measures"]["front"]["criterion"] == "watts"
+    assert list(summary["measures"]["front"]["objectives"].items()) == [("accuracy", True), ("watts", False)]
     best = max(run.phase("evolve").trials(), key=lambda one: one.scores["accuracy"] or 0)
     assert summary["phases"]["evolve"]["validation_accuracy"] == best.scores["accuracy"]
     assert "splits.json" not in " ".join(run.entries)  # there were no data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
 
 from archir.utils.settings import (
     Count,
@@ -18,6 +18,12 @@ from archir.utils.settings import (
 MAX_LR = 1000.0
 """Maximum learning rate."""
 Momentum = Annotated[float, Field(ge=0, lt=1)]
+
+
+def _ascending(times: tuple[float, ...]) -> tuple[float, ...]:
+    if list(times) != sorted(times):
+        raise ValueError("it should be in ascending order")
+    return times
 
 
 class Optimizer(Settings):
@@ -42,8 +48,17 @@ class Optimizer(Settings):
     schedule_by: Literal["step", "epoch"] = "step"
     lr_min: float = Field(default=0.0, ge=0, le=MAX_LR)
     warmup_epochs: NonNegative = 0.0
-    milestones: Annotated[tuple[NonNegative, ...], ListAsTuple] = ()
+    milestones: Annotated[tuple[NonNegative, ...], ListAsTuple, AfterValidator(_ascending)] = ()
     gamma: Positive = 0.1
+
+    @model_validator(mode="after")
+    def _require_possible(self) -> Optimizer:
+        """Reject settings that fit no optimizer together."""
+        if self.kind == "sgd" and self.nesterov and not self.momentum:
+            raise ValueError("`nesterov` needs `momentum`: set it above 0, or remove `nesterov`")
+        if self.lr_min > self.lr:
+            raise ValueError(f"`lr_min` is {self.lr_min:g}: it should be at most `lr`, which is {self.lr:g}")
+        return self
 
 
 class AlphasOptimizer(Optimizer):

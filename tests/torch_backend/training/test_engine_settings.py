@@ -39,6 +39,9 @@ def test_toml_values_are_converted_to_settings() -> None:
             r"`epochs` is 0: .*or equal to 1\n.*`batch` is 1.5: .*valid integer",
         ),
         (Training, {"ema": 1.0}, "`ema` is 1.0: it should be less than 1"),
+        (Optimizer, {"milestones": [150, 80]}, "`milestones`: it should be in ascending order"),
+        (Optimizer, {"nesterov": True, "momentum": 0}, "`nesterov` needs `momentum`: set it above 0"),
+        (Optimizer, {"lr_min": 0.1}, "`lr_min` is 0.1: it should be at most `lr`, which is 0.025"),
         (Augment, {"cutout": -1}, "`cutout` is -1: it should be greater than or equal to 0"),
     ],
 )

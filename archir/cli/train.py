@@ -218,6 +218,7 @@ def train_command(
     facts = {
         **result.measures,
         "criterion": result.criterion,
+        "larger": result.larger,
         "params": total.params,
         "macs": total.macs,
         "data": data,

@@ -109,7 +109,7 @@ def summary(folder: Path) -> Summary:
         phase=phases[-1].name if phases else None,
         epoch=int(rows[-1]["epoch"]) + 1 if rows else None,
         validation=values.get(f"validation_{criterion}"),
-        score=values.get("held_out_loss" if criterion == "loss" else criterion),
+        score=values.get(_held_out_name(criterion)),
         state="running" if is_locked(folder) else "finished" if run.finished else "interrupted",
         changed=run.files.manifest.changed,
         criterion=criterion,
@@ -119,6 +119,11 @@ def summary(folder: Path) -> Summary:
         params=_number(size.get("params")),
         macs=_number(size.get("macs")),
     )
+
+
+def _held_out_name(criterion: str) -> str:
+    """Return the name under which rows and results of a training have a criterion's value on held-out samples."""
+    return "held_out_loss" if criterion == "loss" else criterion
 
 
 def _number(value: object) -> int | None:
@@ -148,11 +153,11 @@ def _training_summary(name: str, folder: Path) -> Summary:
     if not record:
         return Summary(name=name, phase="train", state="interrupted", changed=changed)
     criterion, history = str(record.get("criterion", "accuracy")), record.get("history")
-    score = record.get(criterion)
+    score = record.get(_held_out_name(criterion))
     return Summary(
         name=name, phase="train", epoch=len(history) if isinstance(history, list) else None,
         score=score if isinstance(score, float) else None, state="finished", changed=changed, criterion=criterion,
-        larger="loss" not in criterion, params=_number(record.get("params")), macs=_number(record.get("macs")),
+        larger=bool(record.get("larger", True)), params=_number(record.get("params")), macs=_number(record.get("macs")),
     )  # fmt: skip
 
 

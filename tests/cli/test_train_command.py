@@ -128,6 +128,16 @@ def test_limit_is_a_number_of_samples(tmp_path: Path) -> None:
     assert "A1109]: `limit` is 1" in run(*options[:-1], str(tmp_path / "none"), "--limit", "1", code=1).stderr
 
 
+def test_results_tell_the_direction_of_the_criterion(tmp_path: Path) -> None:
+    (tmp_path / "net.arch").write_text(NET)
+    options = ("train", str(tmp_path / "net.arch"), "--epochs", "1", "--batch", "20", "--limit", "40")
+    for criterion, larger in (("accuracy", True), ("loss", False)):
+        folder = tmp_path / criterion
+        run(*options, "-o", str(folder), "--objective", f'{{kind = "classification", criterion = "{criterion}"}}')
+        record = json.loads((folder / "training.json").read_text())
+        assert (record["criterion"], record["larger"]) == (criterion, larger)
+
+
 def test_threads_option_sets_torch_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", asked.append)

@@ -175,6 +175,23 @@ def test_training_folders_are_listed_compared_and_shown(tmp_path: Path) -> None:
     assert "network.json was changed after training" in said(str(tmp_path)).stderr
 
 
+@pytest.mark.parametrize(
+    ("criterion", "name", "larger", "best"),
+    [("loss", "held_out_loss", False, "low"), ("mse", "mse", False, "low"), ("r2", "r2", True, "high")],
+)
+def test_trainings_are_sorted_by_the_direction_of_their_criterion(
+    criterion: str, name: str, larger: bool, best: str, tmp_path: Path
+) -> None:
+    for folder, score in ((tmp_path / "low", 0.25), (tmp_path / "high", 0.5)):
+        folder.mkdir()
+        facts = {name: score, "loss": 9.0, "criterion": criterion, "larger": larger}
+        (folder / "training.json").write_text(json.dumps(facts))
+        hashes.write(folder, ["training.json"])
+    rows = json.loads(said(str(tmp_path), "--sort", "score", "--json").stdout)
+    assert [row["name"] for row in rows] == [best, *({"low", "high"} - {best})]
+    assert {row["score"] for row in rows} == {0.25, 0.5}
+
+
 def test_damaged_run_is_listed_and_left_out_of_comparison(tmp_path: Path) -> None:
     Run.create(tmp_path / "first", "digits", {"recipe.toml": "a"}, {}).close()
     (tmp_path / "first" / "recipe.toml").write_text("b")

@@ -71,12 +71,14 @@ class Epoch:
 class Result(Tabular):
     """Result of training: metrics of all epochs, a description of the data (`images`), and the criterion.
 
-    The criterion is the measure by which networks are compared. The trained module holds the weights of the last epoch.
+    The criterion is the measure by which networks are compared; `larger` tells whether larger values of it are better.
+    The trained module holds the weights of the last epoch.
     """
 
     history: tuple[Epoch, ...] = field(default_factory=tuple)
     images: Mapping[str, Any] = field(default_factory=dict)
     criterion: str = "accuracy"
+    larger: bool = True
 
     def __repr__(self) -> str:
         last = self.history[-1].figures if self.history else {}
@@ -163,7 +165,7 @@ def fit(
         callback=_ProgressCallback(progress or NullProgress()),
         seed=settings.seed,
     )
-    return Result(tuple(map(_epoch, rows)), criterion=objective.criterion)
+    return Result(tuple(map(_epoch, rows)), criterion=objective.criterion, larger=objective.larger)
 
 
 class _NetworkTrainer:

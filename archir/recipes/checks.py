@@ -23,13 +23,12 @@ from archir.recipes.open_choices import (
     open_paths,
 )
 from archir.recipes.parsing import RecipeFile
-from archir.recipes.recipe import Phase, Recipe
+from archir.recipes.recipe import SPLITTING, Phase, Recipe
 from archir.recipes.strategies import Mistakes, Strategies, StrategyKind
 from archir.recipes.trials import TrialOptions
 from archir.search.near_bounds import CostBounds, upper_bounds
 from archir.spaces.space import Space
 from archir.utils.settings import Settings, SpanOf, parse_settings, suggest_table
-from archir.utils.toml import Path as Place
 
 CheckObjective = Callable[[Mapping[str, Any], str, SpanOf], None]
 """Function (settings, prefix, where) that raises ArchError for invalid settings of an objective.
@@ -68,16 +67,16 @@ class CheckedPhase:
         return f"phase `{self.phase.name}`: "
 
     def span(self, *path: str | int) -> Span | None:
-        """Return the span of a setting of the phase."""
-        return self.recipe_file.document.span(("phase", self.number, *path))
+        """Return the span of a setting of the phase, which it may inherit from the recipe."""
+        return self.recipe_file.document.span(self.recipe_file.place(self.number, *path))
 
     def with_span(self, *path: str | int) -> AbstractContextManager[None]:
         """Return a context manager that adds the span of a setting of the phase to errors."""
-        return self.recipe_file.document.with_span("phase", self.number, *path)
+        return self.recipe_file.document.with_span(*self.recipe_file.place(self.number, *path))
 
     def span_below(self, *path: str | int) -> SpanOf:
         """Return a function from paths relative to a setting of the phase to spans."""
-        return self.recipe_file.document.span_below("phase", self.number, *path)
+        return self.recipe_file.document.span_below(*self.recipe_file.place(self.number, *path))
 
     @cached_property
     def kind(self) -> StrategyKind[Any, Any]:
@@ -201,15 +200,10 @@ def _settings_without_effect(checked: CheckedPhase) -> Iterator[Diagnostic]:
 
 
 def _check_augmentations(checked: CheckedPhase) -> None:
-    phase, document = checked.phase, checked.recipe_file.document
-    place: Place = ("phase", checked.number)
-    augment = phase.augment
-    if augment is None:
-        augment = checked.recipe.data_of(phase).augment
-        own = phase.data is not None and "augment" in phase.data.model_fields_set
-        place = (*place, "data") if own else ("data",)
+    augment = checked.phase.augment or checked.recipe.data_of(checked.phase).augment
+    place = checked.recipe_file.augment_place(checked.number)
     for position, entry in enumerate(augment.also):
-        find_augmentation(entry, document.span_below(*place, "augment", "also", position))
+        find_augmentation(entry, checked.recipe_file.document.span_below(*place, "also", position))
 
 
 def _option_hint(diagnostic: Diagnostic, strategies: Strategies[Any, Any]) -> Diagnostic:
@@ -308,7 +302,7 @@ def check_same_split(recipe_file: RecipeFile, uses_all_samples: UsesAllSamples) 
         if uses_all_samples(phase) and phase.name not in exempt:
             continue
         data = recipe.data_of(phase)
-        settings: dict[str, object] = {name: getattr(data, name) for name in ("source", "limit", "classes", "weights")}
+        settings: dict[str, object] = {name: getattr(data, name) for name in ("source", *SPLITTING)}
         before, first_settings = first_by_origin.setdefault(origin(data.source), (number, settings))
         differ = [name for name in settings if settings[name] != first_settings[name]]
         if differ:
@@ -316,7 +310,8 @@ def check_same_split(recipe_file: RecipeFile, uses_all_samples: UsesAllSamples) 
             other = recipe.phase[before].name
             text = f"phase `{phase.name}` splits `{data.source}` differently from `{other}`: {', '.join(changes)}"
             hint = "one phase would choose by samples that the other trains on: set it once, in [data]"
-            with recipe_file.document.with_span("phase", number if phase.data else before, "data", differ[0]):
+            places = [recipe_file.place(each, "data", differ[0]) for each in (number, before)]
+            with recipe_file.document.with_span(*max(places, key=lambda place: place[0] == "phase")):
                 raise fail("A2214", text, None, hint)
 
 

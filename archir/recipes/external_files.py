@@ -18,7 +18,7 @@ from archir.data.sources import origin
 from archir.diagnostics.errors import fail, join_names
 from archir.recipes.checks import UsesAllSamples, before_searches
 from archir.recipes.parsing import open_run, recipe_of_run
-from archir.recipes.recipe import Evaluate, Phase, Recipe, is_external
+from archir.recipes.recipe import SPLITTING, Evaluate, Phase, Recipe, is_external
 from archir.recipes.spaces import files_of
 from archir.runs import Run
 from archir.runs.folder import SUPERNET, WEIGHTS, Content
@@ -150,7 +150,7 @@ def _require_same_split(
     recipe: Recipe, phase: Phase, other: Recipe, other_phase: Phase, uses_all_samples: UsesAllSamples
 ) -> None:
     own, other_data = recipe.data_of(phase), other.data_of(other_phase)
-    differ = [key for key in ("limit", "classes", "weights") if getattr(own, key) != getattr(other_data, key)]
+    differ = [key for key in SPLITTING if getattr(own, key) != getattr(other_data, key)]
     if recipe.seed != other.seed:
         differ.append("seed")
     if _source_options(own.source) != _source_options(other_data.source):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from archir.diagnostics.errors import ArchError, Diagnostic, describe_error, fail
 from archir.diagnostics.hints import suggest
@@ -18,6 +19,7 @@ from archir.utils import toml
 from archir.utils.files import read_bytes
 from archir.utils.settings import RENAMED, parse_settings
 from archir.utils.toml import Document
+from archir.utils.toml import Path as Place
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,26 @@ class RecipeFile:
 
     recipe: Recipe
     document: Document
+
+    def place(self, number: int, *path: str | int) -> Place:
+        """Return the path in the document of a setting of the phase with this index: in the recipe's own table if the
+        phase inherits the setting from there."""
+        table: Any = self.document.data["phase"][number]
+        for key in path[: _INHERITED.get(path[0], 0) if path else 0]:
+            if not isinstance(table, Mapping) or key not in table:
+                return path
+            table = table[key]
+        return ("phase", number, *path)
+
+    def augment_place(self, number: int) -> Place:
+        """Return the path in the document of the augmentation of the phase with this index."""
+        own = self.recipe.phase[number].augment
+        return self.place(number, "data", "augment") if own is None else ("phase", number, "augment")
+
+
+_INHERITED: Mapping[str | int, int] = {"data": 2, "objective": 1, "evaluate": 1}
+"""Tables that phases inherit from the recipe: 2 if a phase inherits each setting that it omits, 1 if it inherits only
+the whole table."""
 
 
 def read(path: Path, overrides: Mapping[str, str] | None = None) -> RecipeFile:

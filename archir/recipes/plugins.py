@@ -25,7 +25,8 @@ from archir.utils.toml import Path as Place
 
 
 def named_modules(recipe: Recipe) -> Iterator[tuple[str, Place]]:
-    """Yield each module that a recipe names, with the path of the setting that names it."""
+    """Yield each module that a recipe names, with the path of the setting that names it; settings that a phase inherits
+    count as its own."""
     for number, name in enumerate(recipe.plugins):
         yield name, ("plugins", number)
     for number, phase in enumerate(recipe.phase):
@@ -36,12 +37,15 @@ def named_modules(recipe: Recipe) -> Iterator[tuple[str, Place]]:
                 yield module, ("phase", number, *key, "kind")
         source = module_of(recipe.data_of(phase).source)
         if source is not None:
-            yield source, ("phase", number, "data", "source") if phase.data else ("data", "source")
+            yield source, ("phase", number, "data", "source")
 
 
 def load(recipe_file: RecipeFile, folder: Path) -> None:
     """Import the modules that a recipe names; they may be in its folder. Raises ArchError (A31xx)."""
     for name, place in named_modules(recipe_file.recipe):
+        match place:
+            case ("phase", int(number), *path):
+                place = recipe_file.place(number, *path)
         with recipe_file.document.with_span(*place):
             loading.load(name, [folder])
 
@@ -57,11 +61,9 @@ def missing_modules(recipe: Recipe) -> dict[int, tuple[str, ...]]:
     modules_by_phase: dict[int, dict[str, None]] = {}
     for name, place in named_modules(recipe):
         if not loading.is_allowed(name):
-            source = place == ("data", "source")
             numbers = [int(place[1])] if place[0] == "phase" else range(len(recipe.phase))
             for number in numbers:
-                if not source or recipe.phase[number].data is None:
-                    modules_by_phase.setdefault(number, {})[name] = None
+                modules_by_phase.setdefault(number, {})[name] = None
     return {number: tuple(names) for number, names in modules_by_phase.items()}
 
 

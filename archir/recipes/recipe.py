@@ -51,6 +51,10 @@ class DataSettings(Settings):
         return Resizing(self.center_crop, self.interpolation)
 
 
+SPLITTING = ("limit", "classes", "split", "weights")
+"""Data settings that decide, with the source and the seed, which samples train weights, select and are held out."""
+
+
 def is_external(name: str) -> bool:
     """Return True if initial weights are named by a file or another run, and not by an earlier phase."""
     return "/" in name or name.endswith(".safetensors")

@@ -26,6 +26,7 @@ NAMED = {
     "a plugin": ('plugins = ["theirs"]\n' + DIGITS + PHASE, "theirs"),
     "data": ('[data]\nsource = "theirs:give"\n' + PHASE, "theirs"),
     "data of a phase": (DIGITS + PHASE + 'data = { source = "theirs:give" }\n', "theirs"),
+    "data that a phase changes": ('[data]\nsource = "theirs:give"\n' + PHASE + "data = { limit = 40 }\n", "theirs"),
     "an objective": (DIGITS + PHASE + 'objective = { kind = "theirs:give" }\n', "theirs"),
     "another objective": (DIGITS + PHASE + 'also = [{ kind = "theirs:give", weight = 1.0 }]\n', "theirs"),
     "a fork": ('[data]\nsource = "os:fork"\n' + PHASE, "os"),

@@ -199,11 +199,11 @@ def _check_phases(
     for number, phase in reversed(phases):  # in reverse order, so that the data of the first phase stay loaded
         space = space_of(recipe, phase, folder, spaces)
         if (table := STRATEGIES.table_of(recipe, phase)) is not None:
-            with with_span("phase", number, "evaluate") if phase.evaluate else with_span("evaluate"):
+            with with_span(*recipe_file.place(number, "evaluate")):
                 results = read_table(table, space)
             _check_objectives(recipe_file, number, results, space)
             continue
-        with with_span("phase", number, "data", "source") if phase.data else with_span("data", "source"):
+        with with_span(*recipe_file.place(number, "data", "source")):
             (data,) = load_images(loaded, recipe, recipe.data_of(phase), space).values()
         _check_task(recipe_file, number, space, data, folder)
     return loaded
@@ -220,13 +220,12 @@ def _check_task(recipe_file: RecipeFile, number: int, space: Space, data: Data, 
     # a teacher that an earlier phase will train does not exist yet: it is checked when the phase begins
     checkable = tuple(also for also in phase.also if "phase" not in also)
     objective = objective_of(phase.model_copy(update={"also": checkable}), folder)
-    with with_span("phase", number, "objective") if "objective" in phase.model_fields_set else with_span("objective"):
+    with with_span(*recipe_file.place(number, "objective")):
         objective.check(expose(space.graph, objective.reads(space.graph)), data)
     augment = phase.augment or recipe_file.recipe.data_of(phase).augment
-    if (augment.mixup or augment.cutmix) and not data.classes:
-        with with_span("phase", number, "augment") if phase.augment else with_span("data", "augment"):
+    with with_span(*recipe_file.augment_place(number)):
+        if (augment.mixup or augment.cutmix) and not data.classes:
             raise fail("A1116", "`mixup` and `cutmix` mix images that have one label each, and these data have none")
-    with with_span("phase", number, "augment") if phase.augment else with_span("data", "augment"):
         require_pixels(augment, data.scales)
     _check_objectives(recipe_file, number, objective, space)
 

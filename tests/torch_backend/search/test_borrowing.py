@@ -184,6 +184,12 @@ def test_rejects_unusable_start_weights(weights: str, seed: int, said: str, supe
     assert not (tmp_path / "run").exists()
 
 
+def test_rejects_start_weights_of_a_run_that_splits_by_sample(supernet: Path, tmp_path: Path) -> None:
+    text = evolve(str(supernet)).replace("[data]", '[data]\nsplit = "classes"')
+    with pytest.raises(ArchError, match=r"A2214.*splits the samples differently: `split`"):
+        search(tmp_path, text)
+
+
 def test_rejects_search_from_run_trained_on_validation_samples(tmp_path: Path) -> None:
     """A network that was trained on all training images starts no search on them; a training may start from it."""
     trained = search(tmp_path / "whole", HEAD + TRAIN.replace('start = { weights = "WEIGHTS" }\n', ""))

@@ -405,6 +405,37 @@ def test_accepts_settings_with_effect(folder: Path, right: str) -> None:
     begin_search(folder / "r.toml", folder / "run", {}, "cpu").run.close()
 
 
+INHERITED = [
+    ("limit = 40", 'source = "nowhere:f"', "4:1: error[A3101]"),
+    ("limit = 40", 'source = "gone.npz"', "4:1: error[A1101]"),
+    ("limit = 40", "augment.also = [{ kind = 'gone' }]", "4:19: error[A2219]"),
+    ("[data]", "[objective]\nkind = 'gone'\n[data]", "4:1: error[A1901]"),
+    ("[data]", "[objective]\nkind = 'nowhere:f'\n[data]", "4:1: error[A3101]"),
+    ("[data]", "[objective]\nsmooth = 1\n[data]", "4:1: error[A1109]: phase `search`: there is no `smooth`"),
+    ("[data]", "[objective]\nkind = 'regression'\n[data]", "r.toml:3:1: asked for here"),
+]
+"""Mistakes in settings that the first phase inherits, although it has settings of its own in the same table."""
+
+
+@pytest.mark.parametrize(("right", "wrong", "said"), INHERITED)
+def test_mistakes_in_inherited_settings_are_shown_where_they_stand(
+    folder: Path, right: str, wrong: str, said: str
+) -> None:
+    text = RECIPE.replace('strategy = "spos"', 'strategy = "spos"\ndata = { weights = 0.5 }')
+    (folder / "r.toml").write_text(text.replace(right, wrong))
+    with pytest.raises(ArchError) as caught:
+        begin_search(folder / "r.toml", folder / "run", {}, "cpu")
+    assert said in str(caught.value), caught.value
+
+
+def test_a_phase_s_own_setting_is_shown_in_the_phase(folder: Path) -> None:
+    text = RECIPE.replace('strategy = "spos"', 'strategy = "spos"\ndata = { weights = 0.25 }')
+    (folder / "r.toml").write_text(text)
+    with pytest.raises(ArchError, match=r"(?s)A2214.*`weights = 0.5`, not 0.25") as caught:
+        begin_search(folder / "r.toml", folder / "run", {}, "cpu")
+    assert "r.toml:8:10: error" in str(caught.value), caught.value
+
+
 def test_unmodified_recipe_starts(folder: Path) -> None:
     (folder / "r.toml").write_text(RECIPE)
     begin_search(folder / "r.toml", folder / "run", {}, "cpu").run.close()

@@ -398,6 +398,7 @@ options = { trials = 2 }
         ),
         ("limit = 30", "`limit = 30`, not None"),
         ("classes = 2", "`classes = 2`, not None"),
+        ('split = "classes"', "`split = classes`, not samples"),
         ('source = "npz:{folder}/images.npz"', "`source = npz:"),
     ],
 )

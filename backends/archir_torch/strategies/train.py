@@ -24,6 +24,7 @@ from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.kernels import StepWorkload, with_kernels
 from archir_torch.training.learner import Learner, can_replay
 from archir_torch.training.norms import freeze, synchronise
+from archir_torch.training.tensors import full_tensor
 
 
 class TrainOptions(Settings):
@@ -127,8 +128,7 @@ class Train:
     def outcome(self) -> Outcome:
         """Return the architecture, its network (with the first output only), and the weights."""
         with self.learner.evaluating():
-            unsharded = State(self.network.state_dict()).unsharded()
-            weights = {name: tensor.detach().clone() for name, tensor in unsharded.tensors.items()}
+            weights = {name: full_tensor(tensor).detach().clone() for name, tensor in self.network.state_dict().items()}
         name, number = next(iter(self.graph.outputs.items()))
         deployed = expose(self.graph, {name: number})
         return Outcome(architecture=self.architecture, network=deployed, weights=weights)

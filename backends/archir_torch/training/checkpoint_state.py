@@ -8,7 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
-from archir_torch.training.tensors import full_tensor
+from archir_torch.training.distributed import world
+from archir_torch.training.tensors import full_tensor, is_sharded
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,15 @@ class State:
         tensors = {key.removeprefix(prefix): t for key, t in self.tensors.items() if key.startswith(prefix)}
         return State(tensors, self.facts.get(name, {}))
 
-    def unsharded(self) -> State:
-        """Return the state with full tensors in place of shards. Collective operation: all processes must call it."""
-        tensors = {name: full_tensor(t) for name, t in self.tensors.items()}
+    def gathered(self) -> State:
+        """Return the state with full tensors in place of shards in the first process, and no tensors in the others.
+
+        Shards are gathered one tensor at a time, and moved to the CPU. Collective operation: all processes must call
+        it.
+        """
+        tensors: dict[str, Tensor] = {}
+        for name, tensor in self.tensors.items():
+            full = full_tensor(tensor)
+            if world().rank == 0:
+                tensors[name] = full.cpu() if is_sharded(tensor) else full
         return State(tensors, self.facts)

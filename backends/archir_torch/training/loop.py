@@ -55,8 +55,7 @@ class Trainable(Protocol):
 class Checkpointer(Protocol):
     """Protocol of storage for checkpoints and metrics.
 
-    With several processes, only the first process calls `save` and `record`, with full tensors. If the checkpointer
-    has an attribute `together` that is True, all processes call `save` and `record`, each with its own shards.
+    With several processes, only the first process calls `save` and `record`, with full tensors.
     """
 
     def last(self) -> State | None:
@@ -173,7 +172,6 @@ class _Loop:
             callback,
         )
         self.seed, self.checkpoint_minutes, self.phase = seed, checkpoint_minutes, phase
-        self.all_save = bool(getattr(checkpointer, "together", False))
         self.index = 0
         self.rows: list[Row] = []
         self.finished: str | None = None
@@ -224,7 +222,7 @@ class _Loop:
         self.totals, self.seconds, self.finished = {}, 0.0, self.trainable.finished()
         if self.finished is not None:
             row["finished"] = self.finished
-        if world().rank == 0 or self.all_save:
+        if world().rank == 0:
             self.checkpointer.record(row)
         self._save()
         self.callback.epoch(row)
@@ -269,13 +267,9 @@ class _Loop:
             "index": self.index, "rows": self.rows, "finished": self.finished, "first": self.first_loss,
             "totals": self.totals, "seconds": self.seconds,
         }  # fmt: skip
-        state = State(state.tensors, {"trainee": state.facts, "loop": facts})
-        if self.all_save:
+        state = State(state.tensors, {"trainee": state.facts, "loop": facts}).gathered()
+        if world().rank == 0:
             self.checkpointer.save(state)
-        else:
-            full_state = state.unsharded()
-            if world().rank == 0:
-                self.checkpointer.save(full_state)
         self.checkpoint_note = f"the last good checkpoint is of {self._position(self.index - 1)}"
         self.saved_at = time.monotonic()
 

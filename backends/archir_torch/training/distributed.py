@@ -249,12 +249,13 @@ def _in_buckets(tensors: Iterable[Tensor], reduce: Callable[[Tensor], dist.Work 
 def _buckets(tensors: Iterable[Tensor]) -> list[Sequence[Tensor]]:
     """Group tensors with the same dtype and device, in their order, into buckets of at most MAX_BUCKET_BYTES."""
     open_: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
+    sizes: dict[tuple[torch.dtype, torch.device], int] = {}
     full: list[Sequence[Tensor]] = []
     for tensor in tensors:
-        kind = tensor.dtype, tensor.device
-        bucket = open_.setdefault(kind, [])
-        if bucket and sum(t.nbytes for t in bucket) + tensor.nbytes > MAX_BUCKET_BYTES:
+        kind, size = (tensor.dtype, tensor.device), tensor.nbytes
+        if kind in open_ and sizes[kind] + size > MAX_BUCKET_BYTES:
             full.append(open_.pop(kind))
-            bucket = open_.setdefault(kind, [])
-        bucket.append(tensor)
+            sizes[kind] = 0
+        open_.setdefault(kind, []).append(tensor)
+        sizes[kind] = sizes.get(kind, 0) + size
     return [*full, *open_.values()]

@@ -267,6 +267,26 @@ def test_single_process_resumes_sharded_training(folder: Path, alone: tuple[Both
         torch.testing.assert_close(trainee.state().tensors[name], tensor, rtol=0, atol=1e-5)
 
 
+def test_buckets_are_filled_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sized:
+        device, reads = "cpu", 0
+
+        def __init__(self, dtype: str, size: int) -> None:
+            self.dtype, self.size = dtype, size
+
+        @property
+        def nbytes(self) -> int:
+            self.reads += 1
+            return self.size
+
+    monkeypatch.setattr(distributed, "MAX_BUCKET_BYTES", 100)
+    tensors = [Sized("float", size) for size in (60, 40, 1, 200, 30, 70, 10)]
+    tensors.insert(1, Sized("int", 90))
+    buckets = distributed._buckets(tensors)  # type: ignore[arg-type]
+    assert [[tensor.nbytes for tensor in bucket] for bucket in buckets] == [[60, 40], [1], [200], [30, 70], [90], [10]]
+    assert {tensor.reads for tensor in tensors} == {2}  # the second time just now
+
+
 def test_rejects_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("LOCAL_RANK", "1")

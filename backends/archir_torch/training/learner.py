@@ -152,10 +152,11 @@ class Learner:
         """Context manager for evaluation: gradients off, module in evaluation mode, moving averages of the weights if
         enabled.
 
-        Running statistics of norms are averaged over processes. Raises ArchError (A1703) if parameters differ between
-        processes.
+        Running statistics of norms, and their moving averages, are averaged over processes. Raises ArchError (A1703) if
+        parameters differ between processes.
         """
-        distributed.average(b for b in self._buffers.values() if b.is_floating_point())
+        statistics = [b for b in self._buffers.values() if b.is_floating_point()]
+        distributed.average([*statistics, *(average for name, average in self._ema.items() if name in self._buffers)])
         if not self._sharded:
             distributed.check_same(self.parameters)
         training = self._module is not None and self._module.training

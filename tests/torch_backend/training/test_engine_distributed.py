@@ -181,6 +181,8 @@ def worker(rank: int, folder: Path) -> None:
         said.append(str(error))
     (folder / f"said-{rank}.json").write_text(json.dumps(said))
 
+    (folder / f"statistics-{rank}.json").write_text(json.dumps(statistics(rank)))
+
     dropping = Dropping(8, seed=0)
     train(dropping, epochs=1)
     (folder / f"dropped-{rank}.json").write_text(json.dumps(dropping.seen))
@@ -195,6 +197,17 @@ def worker(rank: int, folder: Path) -> None:
     rows = train(again, keeper)
     left(folder, "sharded", again.state(), rows)
     distributed.stop()
+
+
+def statistics(rank: int) -> dict[str, list[float]]:
+    """Return the running statistics with which a process evaluates, after steps on images of its own."""
+    module = lower(elaborate(NET, "both.arch"), generator=torch.Generator().manual_seed(0)).train()
+    learner = Learner(module, Optimizer(lr=0.05), epochs=1, steps=2, ema=0.5)
+    images = torch.randn(8, 3, 6, 6, generator=torch.Generator().manual_seed(rank))
+    for index in range(2):
+        learner.update(lambda: module(images).square().mean(), index)
+    with learner.evaluating():
+        return {name: buffer.flatten().tolist() for name, buffer in module.named_buffers()}
 
 
 @pytest.fixture(scope="module")
@@ -247,6 +260,13 @@ def test_processes_that_differ_are_noticed_and_stop_together(folder: Path) -> No
     assert "A1705" in first[2]
     assert "the work: another process failed" in first[2]
     assert "A1808" in second[2]
+
+
+def test_averages_of_running_statistics_are_the_same_in_all_processes(folder: Path) -> None:
+    first, second = (json.loads((folder / f"statistics-{rank}.json").read_text()) for rank in range(2))
+    assert first
+    assert first == second
+    assert first != statistics(0)
 
 
 def test_processes_draw_independent_dropout(folder: Path) -> None:

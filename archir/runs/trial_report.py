@@ -128,19 +128,6 @@ def front_section(trials: TrialTable) -> str:
     return f"{plot}{note}{listed}{more}"
 
 
-def trials_section(trials: TrialTable) -> str:
-    """Return the HTML table of all candidates."""
-    return _trials_table(trials)
-
-
-def importance_section(trials: TrialTable) -> str:
-    """Return the HTML code on the importance of choices for the score of candidates."""
-    scored = trials.scored
-    importances = choice_importances([(row.choices, value) for row, value in scored], trials.larger)
-    best = scored[0][0].choices if scored else {}
-    return _importance_section(importances, [value for _, value in scored], trials.score, best)
-
-
 def column_heading(name: str) -> str:
     """Return a column heading: the name of a score or cost and, if its values are shown without unit, the unit."""
     return name.replace("_", " ") if is_fraction(name) else heading(name)
@@ -160,8 +147,8 @@ def label_text(label: Any) -> str:
     return label if isinstance(label, str) else json.dumps(label)
 
 
-def _trials_table(trials: TrialTable) -> str:
-    """Return an HTML table to sort and filter; rows expand to show choices and training command."""
+def trials_section(trials: TrialTable) -> str:
+    """Return the HTML table of all candidates, to sort and filter; rows expand to show choices and training command."""
     listed = trials.rows[:MAX_LISTED]
     scores = list(dict.fromkeys(name for row in listed for name in row.scores))
     costs = list(dict.fromkeys(name for row in listed for name in row.costs if name not in scores))
@@ -228,9 +215,7 @@ class Importance:
     mean: float
 
 
-def choice_importances(
-    trials: Sequence[tuple[Mapping[str, Any], float]], larger: bool, seed: int = 0
-) -> list[Importance]:
+def choice_importances(trials: Sequence[tuple[Mapping[str, Any], float]], larger: bool) -> list[Importance]:
     """Return the importance of each choice, most important first.
 
     Returns [] if there are fewer than `MIN_TRIALS` trials, or if all scores are equal. For each choice, trials are
@@ -242,7 +227,7 @@ def choice_importances(
     scores = np.array([score for _, score in trials])
     if len(trials) < MIN_TRIALS or not scores.std() > 0:
         return []
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     resampled = rng.integers(0, len(trials), (BOOTSTRAP_SAMPLES, len(trials)))
     importances = []
     for path in sorted({path for choices, _ in trials for path in choices}):
@@ -272,19 +257,18 @@ def _explained(codes: NDArray[np.int64], scores: NDArray[np.float64], groups: in
     return ((total - within) - (occupied - 1) * within / (len(scores) - occupied)) / total
 
 
-def _importance_section(
-    importances: Sequence[Importance], values: Sequence[float], score: str, best: Mapping[str, Any]
-) -> str:
-    """Return the HTML section on the importance of choices, or on why importance cannot be estimated.
-
-    `values` are the scores of all trials, and `best` are the outcomes of the best one.
-    """
-    trials = len(values)
-    if trials < MIN_TRIALS:
-        return f"<p>Not known: {trials} trials have a score, and at least {MIN_TRIALS} are needed to estimate it.</p>"
+def importance_section(trials: TrialTable) -> str:
+    """Return the HTML section on the importance of choices for the score of candidates, or on why importance cannot be
+    estimated."""
+    scored, score = trials.scored, trials.score
+    count, values = len(scored), [value for _, value in scored]
+    if count < MIN_TRIALS:
+        return f"<p>Not known: {count} trials have a score, and at least {MIN_TRIALS} are needed to estimate it.</p>"
     if min(values) == max(values):
         same = escape(f"All trials have the same {score} ({format_metric(score, values[0])})")
         return f"<p>{same}, so importance cannot be estimated.</p>"
+    importances = choice_importances([(row.choices, value) for row, value in scored], trials.larger)
+    best = scored[0][0].choices
     if not importances:
         return "<p>Every choice has the same outcome in all trials, so importance cannot be estimated.</p>"
     rows = [
@@ -297,7 +281,7 @@ def _importance_section(
     shown = table(head, rows[:MAX_IMPORTANCES], "figures shares-of")
     rest = details(f"{len(rows) - MAX_IMPORTANCES} more", table(head, rows[MAX_IMPORTANCES:], "figures shares-of"))
     return (
-        f"<p>How much of the variance of {name} over {trials:,} trials each choice explains by itself, beyond what "
+        f"<p>How much of the variance of {name} over {count:,} trials each choice explains by itself, beyond what "
         "chance would explain, with a 90% interval (bootstrap). Shares overlap if the search sampled good choices "
         "together, so they can add up to more than 100%; random trials give unbiased shares.</p>"
         f"{shown}{rest if len(rows) > MAX_IMPORTANCES else ''}"

@@ -111,7 +111,6 @@ class Feed:
         seed: int,
         augment: Augment | None = None,
         device: torch.device | str = "cpu",
-        drop_last: bool = False,
         rank: int = 0,
         world: int = 1,
         classes: int | None = None,
@@ -132,7 +131,7 @@ class Feed:
         self._classes = (classes or int(split.labels.max()) + 1) if mixes else 0
         self._rank, self._world = rank, world
         full_batches, remainder = divmod(self._count, self._global_batch)
-        keep_last = not full_batches or (remainder >= max(2, world * self._unit) and not drop_last)
+        keep_last = not full_batches or remainder >= max(2, world * self._unit)
         self.steps = full_batches + int(keep_last)
         self._order = (-1, RowIndices(torch.empty(0), torch.empty(0)))
         in_memory = all(isinstance(column, Tensor) for column in split.inputs.values())

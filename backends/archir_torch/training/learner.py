@@ -126,10 +126,9 @@ class Learner:
         return norm
 
     def _clip(self, parameters: list[Tensor]) -> Tensor:
-        clip = self._settings.clip if self._settings.clip is not None else float("inf")
         norm = full_tensor(nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None]))
         if self._settings.clip is not None:
-            nn.utils.clip_grads_with_norm_(parameters, clip, norm)
+            nn.utils.clip_grads_with_norm_(parameters, self._settings.clip, norm)
         return norm
 
     def rate(self, step: int) -> float:

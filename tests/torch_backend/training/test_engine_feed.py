@@ -65,11 +65,6 @@ def test_an_epoch_covers_each_image_once(count: int, batch: int, steps: int) -> 
     assert count < 5 or orders[0] != orders[1] != orders[2]
 
 
-def test_drop_last_omits_incomplete_batch() -> None:
-    assert Feed(numbered(23), 5, seed=0, drop_last=True).steps == 4
-    assert len(Feed(numbered(3), 5, seed=0, drop_last=True).batch(0)) == 3
-
-
 def test_a_batch_is_a_function_of_its_index() -> None:
     one, other = (Feed(noise(50), 8, seed=3, augment=EVERYTHING, scales=SCALES) for _ in range(2))
     forwards = [one.batch(i) for i in range(20)]

@@ -19,8 +19,9 @@ Outcome = job.Outcome[Tensor]
 class Strategy(Trainable, Protocol):
     """Protocol of the strategy of a phase. A strategy that does not train has no epochs.
 
-    Optional: a method `shown` returns numbers by name that TensorBoard shows after an epoch; a class method `mistakes`
-    yields errors for which a recipe is rejected (see `archir.recipes.strategies.Mistakes`).
+    Optional: a method `shown` returns numbers by name that the journal holds for each epoch, such as the probabilities
+    that the live report draws; a class method `mistakes` yields errors for which a recipe is rejected (see
+    `archir.recipes.strategies.Mistakes`).
     """
 
     epochs: int

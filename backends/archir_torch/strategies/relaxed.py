@@ -374,7 +374,7 @@ class Relaxed:
         return derive_limited(self.job.space, {**strengths, **self.opened.strengths}, settings)
 
     def shown(self) -> Mapping[str, float]:
-        """Return the probabilities of all alternatives, by path and label, for TensorBoard."""
+        """Return the probabilities of all alternatives, by path and label, for the journal and the live report."""
         probabilities = self.alphas.probabilities()
         return {
             f"{choice.path}/{label}": probability

@@ -17,6 +17,7 @@ from archir.diagnostics.errors import describe_error, fail
 from archir.runs.manifest import MAX_BYTES, sealed, unsealed
 from archir.utils.files import read_bytes, sha256, write_atomic
 from archir_torch.lowering.weights import read_weights
+from archir_torch.training.tensors import separate
 
 RECORD_FILE = "checkpoint.json"
 """File name of the JSON record of a checkpoint."""
@@ -25,7 +26,7 @@ RECORD_FILE = "checkpoint.json"
 def write(folder: Path, epoch: int, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
     """Write the checkpoint of an epoch, then delete the previous one."""
     path = folder / f"checkpoint-{epoch}.safetensors"
-    write_atomic(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
+    write_atomic(path, save(separate(tensors)))
     record = {"epoch": epoch, "tensors": path.name, "sha256": sha256(path), **metadata}
     write_atomic(folder / RECORD_FILE, sealed(json.loads(json.dumps(record))).encode())
     for stale in folder.glob("checkpoint-*.safetensors"):

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from torch import Tensor
 
 from archir.diagnostics.errors import fail
 from archir.runs import Phase
 from archir_torch.training.checkpoint_state import State
+from archir_torch.training.tensors import separate
 
 _SUFFIX = "safetensors"
 
@@ -19,7 +19,7 @@ class PhaseCheckpointer:
     """Checkpointer that stores states and metrics in a phase of a run.
 
     If the run is open read-only, only `last` can be used. `extra_metrics` is called after each epoch and returns
-    values that TensorBoard shows in addition to the epoch's metrics.
+    numbers that the journal holds, and TensorBoard shows, in addition to the epoch's metrics.
     """
 
     def __init__(self, phase: Phase, extra_metrics: Callable[[], Mapping[str, float]] = dict) -> None:
@@ -41,20 +41,8 @@ class PhaseCheckpointer:
 
     def save(self, state: State) -> None:
         """Save a state atomically; the previous checkpoint is kept as a fallback."""
-        self.phase.save(state.facts, {_SUFFIX: save(_separate(state.tensors))})
+        self.phase.save(state.facts, {_SUFFIX: save(separate(state.tensors))})
 
     def record(self, row: Mapping[str, float | int | str]) -> None:
         """Store the metrics of an epoch; they replace earlier metrics of the same epoch."""
         self.phase.record(row, self._extra_metrics())
-
-
-def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copy tensors to the CPU so that no two share storage, which the safetensors library rejects."""
-    seen: set[int] = set()
-    copies = {}
-    for name, tensor in tensors.items():
-        copy = tensor.detach().cpu().contiguous()
-        storage = copy.untyped_storage().data_ptr()
-        copies[name] = copy.clone() if storage in seen else copy
-        seen.add(storage)
-    return copies

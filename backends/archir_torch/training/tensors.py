@@ -1,14 +1,28 @@
-"""Helpers for sharded tensors (`DTensor`) that avoid importing `DTensor`, which takes a second."""
+"""Helpers for tensors that are stored, and for sharded tensors (`DTensor`), without importing `DTensor`, which takes a
+second."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeGuard
 
 from torch import Tensor
 
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
+
+
+def separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors on the CPU, detached, of which no two share storage, as files of safetensors need them."""
+    seen: set[int] = set()
+    separated = {}
+    for name, tensor in tensors.items():
+        copy = tensor.detach().cpu().contiguous()
+        storage = copy.untyped_storage().data_ptr()
+        separated[name] = copy.clone() if storage in seen else copy
+        seen.add(storage)
+    return separated
 
 
 def is_sharded(tensor: Tensor) -> TypeGuard[DTensor]:

@@ -9,6 +9,7 @@ import torch
 
 from archir.diagnostics.errors import ArchError
 from archir.runs import Run
+from archir_torch.training import checkpoint_folder
 from archir_torch.training.checkpoint_phase import PhaseCheckpointer
 from archir_torch.training.checkpoint_state import State
 
@@ -46,6 +47,17 @@ def test_saved_states_are_restored_exactly(tmp_path: Path) -> None:
         assert found.tensors[name].dtype == tensor.dtype
         torch.testing.assert_close(found.tensors[name], tensor.detach(), rtol=0, atol=0, equal_nan=True)
     assert keeper.phase.rows() == [{"epoch": 0, "loss": 0.1}]
+
+
+def test_states_in_a_folder_are_restored_exactly(tmp_path: Path) -> None:
+    wanted = tensors()
+    checkpoint_folder.write(tmp_path, 0, wanted, {"step": 3})
+    found = checkpoint_folder.read(tmp_path)
+    assert found is not None
+    assert found[1]["step"] == 3
+    assert found[0].keys() == wanted.keys()
+    for name, tensor in wanted.items():
+        torch.testing.assert_close(found[0][name], tensor.detach(), rtol=0, atol=0, equal_nan=True)
 
 
 def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from archir.plugins import loading
 from archir.recipes import plugins
 from archir.recipes.plugins import import_named
 from archir.runs import Run
+from archir.runs.folder import SUMMARY
 from archir.search.fronts import format_metric
 
 RUNS = Path("runs")
@@ -110,7 +111,7 @@ def search_command(
 def _finished_summary(folder: Path) -> Mapping[str, Any] | None:
     """Return the summary of a run that has finished, else None."""
     run = Run.open(folder)
-    summary: Mapping[str, Any] | None = json.loads(run.content("summary.json")) if run.finished else None
+    summary: Mapping[str, Any] | None = json.loads(run.content(SUMMARY)) if run.finished else None
     return summary
 
 

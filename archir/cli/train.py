@@ -26,10 +26,11 @@ from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
 from archir.passes.cost import cost
 from archir.recipes import external_files, plugins
-from archir.recipes.parsing import parse
+from archir.recipes.parsing import recipe_of_run
 from archir.recipes.recipe import Phase
 from archir.recipes.spaces import space_of
 from archir.runs import Run
+from archir.runs.folder import SPACE
 from archir.search.fronts import format_metric
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
@@ -52,10 +53,10 @@ def load_trial(folder: Path, trial_name: str) -> tuple[Graph, Architecture, Spac
             else _ambiguous_trial_error(trial_name, [name for name, _ in matches]),
         )
     ((name, trial),) = matches
-    recipe = parse(run.content("recipe.toml").decode(), "recipe.toml", json.loads(run.content("overrides.json"))).recipe
+    recipe = recipe_of_run(run).recipe
     plugins.require_loaded(recipe)
     (settings,) = (candidate for candidate in recipe.phase if candidate.name == name)
-    space = space_of(recipe, settings, folder / "space")
+    space = space_of(recipe, settings, folder / SPACE)
     architecture = space.architecture(trial.architecture)
     phase_with_data = settings.model_copy(update={"data": recipe.data_of(settings)})
     return space.specialize(architecture), architecture, space, phase_with_data

@@ -14,11 +14,12 @@ from archir.ir.graph import Graph
 from archir.ir.serial import from_json, to_json
 from archir.recipes import plugins
 from archir.runs import Run, hashes, manifest
+from archir.runs.folder import ARCHITECTURE, BEST, NETWORK, SPLITS, SUMMARY
+from archir.runs.folder import WEIGHTS as WEIGHTS
 from archir.runs.hashes import TRAINING
 from archir.utils.files import read_bytes, write_atomic
 
-NETWORK, ARCHITECTURE, WEIGHTS = "network.json", "architecture.json", "weights.safetensors"
-BEST, CHECKPOINT = "best.json", "checkpoint.json"
+CHECKPOINT = "checkpoint.json"
 _FILES = (NETWORK, ARCHITECTURE, WEIGHTS, TRAINING)
 
 
@@ -160,8 +161,8 @@ def _search_network(run: Run) -> TrainedNetwork:
     if NETWORK not in files:
         raise fail("A1804", *_untrained_error(run))
     graph = from_json(json.loads(run.content(NETWORK)))
-    phase = json.loads(run.content("summary.json"))["network"]["phase"]
-    splits = f"phases/{phase}/splits.json"
+    phase = json.loads(run.content(SUMMARY))["network"]["phase"]
+    splits = f"phases/{phase}/{SPLITS}"
     images = json.loads(run.content(splits)).get("images", {}) if splits in files else {}
     return TrainedNetwork(graph, run.content(BEST).decode() if BEST in files else "{}", images, run.title)
 

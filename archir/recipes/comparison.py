@@ -17,16 +17,14 @@ from archir.pages.page import page, table
 from archir.recipes.parsing import parse
 from archir.recipes.trials import TrialOptions
 from archir.runs import Run, manifest
-from archir.runs.folder import RECIPE
+from archir.runs.folder import ARCHITECTURE, BEST, RECIPE
 from archir.runs.report import finite_number
 from archir.runs.summaries import Summary, flat_settings, overrides, read_training, settings, short_number
 from archir.runs.trial_report import label_text
-from archir.search.fronts import format_metric
+from archir.search.fronts import format_metric, is_fraction
 from archir.search.registry import STRATEGIES
 from archir.utils.settings import parse_settings
 
-BEST, ARCHITECTURE = "best.json", "architecture.json"
-"""Names of the files with the resulting architecture of a search, and with the architecture of a training."""
 OVER_SEEDS = "mean and deviation"
 """Heading of the column with mean and standard deviation over seeds."""
 
@@ -119,7 +117,7 @@ def _charts(phase: str, runs: Mapping[str, _Contents]) -> Iterator[LineChart]:
         lines = {name: [finite_number(rows.get(e, {}).get(metric)) for e in epochs] for name, rows in columns.items()}
         series = {name: line for name, line in lines.items() if any(value is not None for value in line)}
         if series and metric not in ("epoch", "seconds"):
-            yield LineChart(metric, epochs, series, "accuracy" in metric)
+            yield LineChart(metric, epochs, series, is_fraction(metric))
 
 
 def _contents(folder: Path) -> _Contents:

@@ -21,7 +21,7 @@ from archir.recipes.parsing import open_run, recipe_of_run
 from archir.recipes.recipe import SPLITTING, Evaluate, Phase, Recipe, is_external
 from archir.recipes.spaces import files_of
 from archir.runs import Run
-from archir.runs.folder import SUPERNET, WEIGHTS, Content
+from archir.runs.folder import SPACE, SUPERNET, WEIGHTS, Content
 from archir.spaces.space import Space
 from archir.utils.files import open_regular
 
@@ -195,7 +195,7 @@ def teacher_files(phase: Phase, folder: Path) -> dict[str, Content]:
         if "teacher" not in settings or "weights" not in settings or "phase" in settings:
             continue
         net, weights = str(settings["teacher"]), str(settings["weights"])
-        files |= {f"space/{name}": text for name, text in files_of(net, folder).items()}
+        files |= {f"{SPACE}/{name}": text for name, text in files_of(net, folder).items()}
         path = folder / weights
         if not path.is_file():
             raise fail("A2207", f"phase `{phase.name}`: there are no weights `{weights}` of a teacher")

@@ -19,7 +19,7 @@ from archir.ir.serial import from_json, to_json
 from archir.recipes.open_choices import OpenSpace
 from archir.recipes.recipe import Phase
 from archir.runs import Run, Trial
-from archir.runs.folder import SUPERNET, WEIGHTS
+from archir.runs.folder import ALPHAS, ARCHITECTURE, NETWORK, SUPERNET, WEIGHTS
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 
@@ -157,14 +157,14 @@ def outcome_files(phase: str, outcome: Outcome[Any], weights: bytes) -> dict[str
     base = f"phases/{phase}/"
     files: dict[str, str | bytes] = {f"{base}{WEIGHTS}": weights}
     if outcome.architecture is not None:
-        files[f"{base}architecture.json"] = outcome.architecture.to_json()
+        files[f"{base}{ARCHITECTURE}"] = outcome.architecture.to_json()
     if outcome.alphas is not None:
         alphas = {"logits": outcome.alphas, "history": outcome.history}
-        files[f"{base}alphas.json"] = json.dumps(alphas) + "\n"
+        files[f"{base}{ALPHAS}"] = json.dumps(alphas) + "\n"
     if outcome.supernet is not None:
         files[f"{base}{SUPERNET}"] = json.dumps(asdict(outcome.supernet)) + "\n"
     if outcome.network is not None:
-        files[f"{base}network.json"] = json.dumps(to_json(outcome.network)) + "\n"
+        files[f"{base}{NETWORK}"] = json.dumps(to_json(outcome.network)) + "\n"
     return {**files, **{base + name: content for name, content in outcome.files.items()}}
 
 
@@ -178,7 +178,7 @@ def read_outcome(
         """Return the content of a file of the phase; None if it does not exist."""
         return run.content(base + file) if base + file in run.entries else None
 
-    labels, alphas, network = content("architecture.json"), content("alphas.json"), content("network.json")
+    labels, alphas, network = content(ARCHITECTURE), content(ALPHAS), content(NETWORK)
     stored = json.loads(alphas) if alphas is not None else {"logits": None, "history": {}}
     return Outcome(
         architecture=space.architecture(json.loads(labels)["choices"]) if labels is not None else None,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from archir.recipes.recipe import Recipe
 from archir.runs import Run
+from archir.runs.folder import SPACE
 from archir.runs.summaries import overrides
 from archir.runs.trial_report import TrialTable, column_heading
 from archir.runs.verdicts import Verdict
@@ -90,7 +91,7 @@ class NextSteps:
         phase = next(each for each in reversed(self.recipe.phase) if each.name in self.trained)
         parameters = {**self.recipe.parameters, **phase.parameters}
         values = "".join(f" -p {shlex.quote(f'{name}={json.dumps(value)}')}" for name, value in parameters.items())
-        space = shlex.quote(f"{self.run.folder.name}/space/{phase.space or self.recipe.space}")
+        space = shlex.quote(f"{self.run.folder.name}/{SPACE}/{phase.space or self.recipe.space}")
         data = shlex.quote(str(self.recipe.data_of(phase).source))
         return f"archir train {space}{values} --seed 1 --data {data} --epochs {phase.training.epochs} -o random-1"
 

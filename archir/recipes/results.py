@@ -11,14 +11,13 @@ from archir.ir.serial import to_json
 from archir.passes.cost import cost
 from archir.recipes.job import Outcome, Tensor
 from archir.recipes.recipe import Recipe
-from archir.recipes.run_report import FRONT, SPLITS, SUMMARY, report_of_run, stored_object
+from archir.recipes.run_report import report_of_run, stored_object
 from archir.runs import Run
-from archir.runs.folder import OBJECTIVE, WEIGHTS
+from archir.runs.folder import BEST, FRONT, NETWORK, OBJECTIVE, SPLITS, SUMMARY, WEIGHTS
 from archir.runs.report import report_page
 from archir.spaces.space import Space
 
-BEST, SOURCE = "best.json", "best.arch"
-NETWORK, MODEL, CERTIFICATE = "network.json", "model.onnx", "model.onnx.json"
+SOURCE, MODEL, CERTIFICATE = "best.arch", "model.onnx", "model.onnx.json"
 NETWORKS = "networks"
 """Folder for all trained networks, used if `export = "each"`."""
 REPORT = "report.html"

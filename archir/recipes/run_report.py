@@ -25,7 +25,8 @@ from archir.recipes.recipe import Phase
 from archir.recipes.spaces import space_of
 from archir.recipes.trials import MEASURING, Scorer
 from archir.runs import Run, Trial
-from archir.runs.folder import ENVIRONMENT
+from archir.runs.folder import ALPHAS, ARCHITECTURE, ENVIRONMENT, FRONT, NETWORK, SPACE, SPLITS
+from archir.runs.folder import SUMMARY as SUMMARY
 from archir.runs.lock import is_locked
 from archir.runs.report import ChoiceProbabilities, Comparison, PhaseProgress, PhaseRows, Report
 from archir.runs.summaries import objectives_of, overrides
@@ -47,7 +48,6 @@ from archir.spaces.space import Space
 
 COSTS = ("params", "macs")
 """Costs that are reported for networks and trials, in addition to those with bounds."""
-SPLITS, SUMMARY, FRONT = "splits.json", "summary.json", "front.json"
 BEFORE_AND_AFTER = "before_and_after.json"
 """Name of the file in a run that compares a network before and after shrinking."""
 RELOAD_SECONDS = 5
@@ -133,7 +133,7 @@ class _Reader:
 
     def _space(self, phase: Phase, where: str = "") -> Space:
         """Return the space of a phase, restricted to the bounds `where`."""
-        space = space_of(self.recipe_file.recipe, phase, self.run.folder / "space", self.spaces)
+        space = space_of(self.recipe_file.recipe, phase, self.run.folder / SPACE, self.spaces)
         if not where:
             return space
         settings = {**self.recipe_file.recipe.parameters, **phase.parameters}
@@ -175,7 +175,7 @@ class _Reader:
 
     def _architecture(self, phase: Phase) -> Architecture | None:
         """Return the architecture that a phase selected or trained; None if there is none."""
-        stored = self._of_phase(phase, "architecture.json")
+        stored = self._of_phase(phase, ARCHITECTURE)
         return self._space(phase).architecture(stored["choices"]) if stored else None
 
     @cached_property
@@ -184,7 +184,7 @@ class _Reader:
         return {
             phase.name: from_json(content)
             for phase in self.recipe_file.recipe.phase
-            if (content := self._of_phase(phase, "network.json"))
+            if (content := self._of_phase(phase, NETWORK))
         }
 
     def _classes(self, phase: Phase) -> int:
@@ -268,7 +268,7 @@ class _Reader:
 
     def _choices(self) -> Mapping[str, Any]:
         """Return the outcomes of the last architecture, by choice."""
-        stored = [self._of_phase(phase, "architecture.json") for phase in self.recipe_file.recipe.phase]
+        stored = [self._of_phase(phase, ARCHITECTURE) for phase in self.recipe_file.recipe.phase]
         choices: Mapping[str, Any] = next((each["choices"] for each in reversed(stored) if each), {})
         return choices
 
@@ -550,7 +550,7 @@ class _Reader:
                 )
             return
         outcomes, choices = architecture.outcomes, {choice.path: choice for choice in architecture.choices}
-        for path, rows in self._of_phase(phase, "alphas.json").get("history", {}).items():
+        for path, rows in self._of_phase(phase, ALPHAS).get("history", {}).items():
             if path in choices:
                 chosen = choices[path].subsets[outcomes[path]] if path in outcomes else ()
                 yield ChoiceProbabilities(path, [*map(str, choices[path].alternatives)], rows, chosen, phase.name)

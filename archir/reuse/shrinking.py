@@ -18,8 +18,9 @@ from archir.diagnostics.errors import ArchError, fail
 from archir.equivalence.canonical import canonical_hash
 from archir.language.elaboration.files import split_net
 from archir.recipes.spaces import files_of, load_space
-from archir.reuse.specializing import RECIPE, evolution
+from archir.reuse.specializing import evolution
 from archir.runs import Run
+from archir.runs.folder import RECIPE, SPACE
 from archir.spaces.completion import largest
 from archir.utils import toml
 from archir.utils.files import sha256
@@ -115,7 +116,7 @@ def is_run_of(run: Run, recipe: Path, weights: Path) -> bool:
     for role in ("net", "space"):
         for path in sorted((recipe.parent / role).rglob("*.arch")):
             name = path.relative_to(recipe.parent)
-            if run.content(f"space/{name.as_posix()}") != path.read_bytes():
+            if run.content(f"{SPACE}/{name.as_posix()}") != path.read_bytes():
                 raise _changed_error(run, f"`{name.relative_to(role)}`")
     copies = [entry.sha256 for name, entry in run.entries.items() if name.startswith("start/")]
     if sha256(weights) not in copies:

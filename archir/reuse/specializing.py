@@ -19,12 +19,10 @@ from archir.recipes.parsing import open_run, recipe_of_run
 from archir.recipes.recipe import Phase
 from archir.recipes.spaces import space_of
 from archir.runs import Run
-from archir.runs.folder import SUPERNET
+from archir.runs.folder import RECIPE, SPACE, SUPERNET
 from archir.spaces.space import Space
 from archir.utils import toml
 
-RECIPE, SPACE = "recipe.toml", "space/"
-"""Name of the recipe file, and folder in a run for the files of the space."""
 REPLACE_PHASE = "replaced"
 """Name of the phase that scores alternatives one by one."""
 INHERITED_SETTINGS = ("space", "parameters", "data", "objective", "open")
@@ -106,8 +104,8 @@ def _copy_supernet(source: str, folder: Path) -> _CopiedSupernet:
     recipe = recipe_of_run(run)
     plugins.require_loaded(recipe.recipe)
     for name in run.entries:
-        if name.startswith(SPACE):
-            path = folder / name.removeprefix(SPACE)
+        if name.startswith(f"{SPACE}/"):
+            path = folder / name.removeprefix(f"{SPACE}/")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(run.content(name))
     number = recipe.recipe.phase.index(phase)

@@ -11,6 +11,7 @@ from archir.recipes import plugins
 from archir.recipes.parsing import recipe_of_run
 from archir.recipes.spaces import space_of
 from archir.runs import Run
+from archir.runs.folder import SPACE
 from archir.utils.frames import Tabular
 
 COSTS = ("params", "macs")
@@ -48,7 +49,7 @@ def read_trials(folder: Path, phase: str | None = None) -> Trials:
     for traced in with_trials:
         if phase not in (None, traced.name):
             continue
-        space, tried = space_of(recipe, traced, run.folder / "space"), run.phase(traced.name).trials()
+        space, tried = space_of(recipe, traced, run.folder / SPACE), run.phase(traced.name).trials()
         costs = space.cost([space.architecture(trial.architecture) for trial in tried], COSTS)
         for i, trial in enumerate(tried):
             row = {"phase": traced.name, "trial": trial.id, "status": trial.status, "hash": trial.hash}

@@ -11,6 +11,7 @@ from archir.runs.folder import (
     JOURNAL,
     OVERRIDES,
     RECIPE,
+    SPACE,
     WEIGHTS,
     Folder,
     Problem,
@@ -63,7 +64,7 @@ def _journal_is_damaged(files: Folder) -> bool:
 
 def _is_input(name: str) -> bool:
     """Return True if a file is an input of the run, which cannot be regenerated."""
-    return name in (RECIPE, OVERRIDES, ENVIRONMENT, EXTENSIONS) or name.startswith(("space/", "start/"))
+    return name in (RECIPE, OVERRIDES, ENVIRONMENT, EXTENSIONS) or name.startswith((f"{SPACE}/", "start/"))
 
 
 def _hint(files: Folder, problem: Problem, bad: set[str]) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from archir.diagnostics.errors import ArchError, fail
 from archir.runs import hashes, manifest
-from archir.runs.folder import OBJECTIVE, OVERRIDES, RECIPE
+from archir.runs.folder import OBJECTIVE, OVERRIDES, RECIPE, SUMMARY
 from archir.runs.lock import is_locked
 from archir.runs.run import Phase, Run
 from archir.search.fronts import format_metric
@@ -101,7 +101,7 @@ def summary(folder: Path) -> Summary:
     values = {key: value for phase in phases for row in phase.rows() for key, value in row.items() if value is not None}
     stated = settings(run)
     criterion, larger = _criterion(run, phases)
-    network = _json_object(run, "summary.json").get("network")
+    network = _json_object(run, SUMMARY).get("network")
     size = network if isinstance(network, dict) else {}
     return Summary(
         name=name,

@@ -129,6 +129,20 @@ def test_compare_writes_page_with_mean_and_deviation_of_seeds(tmp_path: Path) ->
     assert str(copy) in page.read_text()
 
 
+def test_every_fraction_is_compared_in_percent(tmp_path: Path) -> None:
+    for name, score in (("one", 0.25), ("two", 0.75)):
+        with Run.create(tmp_path / name, "digits", {"recipe.toml": RECIPE}, {}) as run:
+            for epoch in range(2):
+                run.phase("search").record({"epoch": epoch, "validation_miou": score + epoch / 10, "mse": score})
+    compared(str(tmp_path), "-o", str(tmp_path / "page.html"))
+    text = (tmp_path / "page.html").read_text()
+    miou, mse = (text.partition(f"<figcaption>{name}</figcaption>")[2].partition("</figure>")[0]
+                 for name in ("validation_miou", "mse"))  # fmt: skip
+    assert ">80%<" in miou
+    assert mse
+    assert "%<" not in mse
+
+
 def test_settings_are_compared_with_their_default_values(tmp_path: Path) -> None:
     """What one recipe states and the other has by default is no difference."""
     recipe = RECIPE.replace('"darts"', '"evolution"').replace("[phase.training]\nepochs = 2\n", "")

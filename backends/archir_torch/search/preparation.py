@@ -31,7 +31,7 @@ from archir.recipes.recipe import DataSettings, Evaluate, Phase, Recipe
 from archir.recipes.spaces import check_parameters, files_of, space_of
 from archir.recipes.trials import TrialOptions
 from archir.runs import Run, environment
-from archir.runs.folder import WEIGHTS, Content, copied_scores_path
+from archir.runs.folder import OVERRIDES, RECIPE, SPACE, WEIGHTS, Content, copied_scores_path
 from archir.spaces.scores import read as read_scores
 from archir.spaces.space import Space
 from archir.utils.settings import parse_settings
@@ -49,8 +49,6 @@ from archir_torch.search.task import objective_of
 
 if TYPE_CHECKING:  # few recipes look results up
     from archir.tabular.results import Results
-
-RECIPE, OVERRIDES, SPACE = "recipe.toml", "overrides.json", "space"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from typing import Any
 
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
-from torch import Tensor
 
 from archir.diagnostics.errors import ArchError, Interrupted, fail
 from archir.plugins import loading
@@ -22,10 +21,9 @@ from archir.recipes.external_files import with_teacher_files
 from archir.recipes.job import Trials, outcome_files, read_outcome, read_supernet
 from archir.recipes.parsing import RecipeFile, read, recipe_of_run
 from archir.recipes.recipe import DataSettings, Phase, is_external
-from archir.recipes.run_report import SPLITS, SUMMARY
 from archir.recipes.spaces import space_of
 from archir.runs import Run, Trial
-from archir.runs.folder import OBJECTIVE
+from archir.runs.folder import OBJECTIVE, SPLITS, SUMMARY
 from archir.runs.run import Phase as PhaseRecord
 from archir.search.signals import interruptions
 from archir.spaces.space import Space
@@ -44,6 +42,7 @@ from archir_torch.search.preparation import (
 from archir_torch.training import distributed, loop
 from archir_torch.training.checkpoint_phase import PhaseCheckpointer
 from archir_torch.training.loop import Callback, Row
+from archir_torch.training.tensors import separate
 
 
 def execute(
@@ -227,7 +226,7 @@ def _complete_phase(
         outcome = strategy.outcome()
     with distributed.barrier_with_error(f"phase `{phase.name}`") as is_first:
         if is_first:
-            weights = save_tensors(_separate(outcome.weights))
+            weights = save_tensors(separate(outcome.weights))
             search.run.write(outcome_files(phase.name, outcome, weights))
             stored.finish(rows[-1] if rows else {})
     return outcome
@@ -350,8 +349,3 @@ def _load_data(search: PreparedSearch, name: str, settings: DataSettings, space:
         stored["images"] = describe_data(settings.source, search.recipe.seed, data, settings.resizing)
         search.run.write({path: json.dumps(stored, indent=1) + "\n"})
     return data
-
-
-def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copy tensors to the CPU so that no two share storage."""
-    return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}

@@ -19,6 +19,7 @@ from archir.recipes import results
 from archir.recipes.open_choices import fix_choices
 from archir.recipes.trials import TrialOptions
 from archir.runs import Trial
+from archir.runs.folder import FRONT
 from archir.runs.trial_report import front_plot
 from archir.search.ask_tell import Search
 from archir.search.candidate import Candidate, Scores
@@ -336,7 +337,7 @@ class TrialStrategy:
         picture = front_plot(everything, {item.id for item, _ in front}, objectives, self.job.phase.name)
         table = {"objectives": [str(item) for item in objectives], "front": rows(front)}
         files = {f"front/{item.id}.json": item.architecture.to_json() for item, _ in front}
-        return {"front.json": json.dumps(table, indent=1) + "\n", "front.svg": picture, **files}
+        return {FRONT: json.dumps(table, indent=1) + "\n", "front.svg": picture, **files}
 
     def _full_candidate(self, candidate: Candidate) -> Candidate:
         """Return a candidate with its architecture converted to the full space."""

@@ -31,7 +31,7 @@ class State:
         tensors = {key.removeprefix(prefix): t for key, t in self.tensors.items() if key.startswith(prefix)}
         return State(tensors, self.facts.get(name, {}))
 
-    def gathered(self) -> State:
+    def unsharded(self) -> State:
         """Return the state with full tensors in place of shards in the first process, and no tensors in the others.
 
         Shards are gathered one tensor at a time, and moved to the CPU. Collective operation: all processes must call

@@ -267,7 +267,7 @@ class _Loop:
             "index": self.index, "rows": self.rows, "finished": self.finished, "first": self.first_loss,
             "totals": self.totals, "seconds": self.seconds,
         }  # fmt: skip
-        state = State(state.tensors, {"trainee": state.facts, "loop": facts}).gathered()
+        state = State(state.tensors, {"trainee": state.facts, "loop": facts}).unsharded()
         if world().rank == 0:
             self.checkpointer.save(state)
         self.checkpoint_note = f"the last good checkpoint is of {self._position(self.index - 1)}"

@@ -190,7 +190,7 @@ def worker(rank: int, folder: Path) -> None:
     shards.MIN_SHARDED_LAYER = 64
     sharded = Both(8, seed=rank, sharded=True)
     assert any(is_sharded(tensor) for tensor in sharded.state().tensors.values())
-    assert bool(sharded.state().gathered().tensors) == (rank == 0)
+    assert bool(sharded.state().unsharded().tensors) == (rank == 0)
     keeper = Keeper(folder / "shards")
     train(sharded, keeper, epochs=1)
     again = Both(8, seed=5, sharded=True)

@@ -16,6 +16,7 @@ from archir.cli.options import force_option, json_option, resolve_output_format
 from archir.cli.output import count_noun, emit, say
 from archir.cli.param_types import OutputFile, PathParam
 from archir.language.decompiler.imported import Imported, Source
+from archir.runs.folder import WEIGHTS
 
 
 @click.command("export")
@@ -109,7 +110,7 @@ def export_weights(source: Path, map_file: Path | None, output: Path) -> int:
         raise click.UsageError(f"the output {output} must end in .safetensors")
     if source.is_dir() and map_file is None:
         raise click.UsageError("--to source needs --map: the .import.json of the network")
-    weights = backends.get("torch").read_arrays(source / train_folder.WEIGHTS if source.is_dir() else source)
+    weights = backends.get("torch").read_arrays(source / WEIGHTS if source.is_dir() else source)
     map_file = map_file or map_path(source)
     sources, remaining_names = read_map(map_file)
     remaining = backends.get("torch").read_arrays(leftover_path(map_file)) if leftover_path(map_file).exists() else {}
@@ -126,7 +127,7 @@ def export_program(run: Path, output: Path, as_json: bool) -> None:
     if output.suffix != ".arch":
         raise click.UsageError(f"the output {output} must end in .arch")
     trained = train_folder.open_run(run)
-    weights = backends.get("torch").read_arrays(run / train_folder.WEIGHTS)
+    weights = backends.get("torch").read_arrays(run / WEIGHTS)
     sources = {name: Source(name, tensor.shape) for name, tensor in weights.items()}
     saved = save(Imported(trained.graph, weights=weights, sources=sources), output, str(run))
     if as_json:

@@ -251,8 +251,8 @@ def _measured_candidates(folder: Path, space: Space) -> list[tuple[Any, dict[Arc
 
     Raises ArchError (A1511) if there are none, and errors of architectures that do not belong to the space.
     """
-    from archir.recipes.run_report import SUMMARY
     from archir.runs import Run
+    from archir.runs.folder import SUMMARY
 
     run = Run.open(folder)
     summary = json.loads(run.content(SUMMARY)) if SUMMARY in run.entries else {}

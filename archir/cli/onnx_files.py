@@ -22,6 +22,7 @@ from archir.diagnostics.errors import ArchError, fail
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir.passes.resize import trim_position_tables
+from archir.runs.folder import WEIGHTS
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,7 +85,7 @@ def export_run(run: Path, output: Path, as_trained: bool, as_json: bool, onnx_op
             raise fail("A0933", f"{run} does not record how its images were normalised: an older archir wrote it")
         scales = {"scales": images["scales"]} if "scales" in images else {"pixels": (images["mean"], images["std"])}
     module = lowering.compile(graph)
-    torch.load(module, run / train_folder.WEIGHTS)
+    torch.load(module, run / WEIGHTS)
     real = _held_out_samples(graph, images) if images and not onnx_options["no_verify"] else None
     report = write_model(
         graph, output, module, trained.metadata, onnx_options, scales, real=real, deployed=not as_trained

@@ -17,6 +17,7 @@ from archir.api import lowering
 from archir.cli.output import emit, say
 from archir.ir.graph import Graph
 from archir.passes.block import only_call
+from archir.runs.folder import WEIGHTS
 from archir.utils.files import sha256, staged_output
 
 PACKAGES = ("exported", "aot")
@@ -33,7 +34,7 @@ def export_run(run: Path, output: Path, form: str, block: str | None, as_trained
 
     trained = train_folder.open_run(run)
     graph, module = trained.graph, lowering.compile(trained.graph)
-    backends.get("torch").load(module, run / train_folder.WEIGHTS)
+    backends.get("torch").load(module, run / WEIGHTS)
     if form == "python":
         files = write_python(graph, output, module, block)
         result: Mapping[str, Any] = {"form": form, "files": files}

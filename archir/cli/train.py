@@ -30,7 +30,7 @@ from archir.recipes.parsing import recipe_of_run
 from archir.recipes.recipe import Phase
 from archir.recipes.spaces import space_of
 from archir.runs import Run
-from archir.runs.folder import SPACE
+from archir.runs.folder import SPACE, WEIGHTS
 from archir.search.fronts import format_metric
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
@@ -215,7 +215,7 @@ def train_command(
     provenance = (
         {} if earlier_data is None else {external_files.DATA_KEY: json.dumps([*dict.fromkeys([data, *earlier_data])])}
     )
-    torch.save(module, output / train_folder.WEIGHTS, {"net": graph.name, **provenance})
+    torch.save(module, output / WEIGHTS, {"net": graph.name, **provenance})
     facts = {
         **result.measures,
         "criterion": result.criterion,

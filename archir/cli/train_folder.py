@@ -14,8 +14,7 @@ from archir.ir.graph import Graph
 from archir.ir.serial import from_json, to_json
 from archir.recipes import plugins
 from archir.runs import Run, hashes, manifest
-from archir.runs.folder import ARCHITECTURE, BEST, NETWORK, SPLITS, SUMMARY
-from archir.runs.folder import WEIGHTS as WEIGHTS
+from archir.runs.folder import ARCHITECTURE, BEST, NETWORK, SPLITS, SUMMARY, WEIGHTS
 from archir.runs.hashes import TRAINING
 from archir.utils.files import read_bytes, write_atomic
 

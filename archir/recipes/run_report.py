@@ -25,8 +25,7 @@ from archir.recipes.recipe import Phase
 from archir.recipes.spaces import space_of
 from archir.recipes.trials import MEASURING, Scorer
 from archir.runs import Run, Trial
-from archir.runs.folder import ALPHAS, ARCHITECTURE, ENVIRONMENT, FRONT, NETWORK, SPACE, SPLITS
-from archir.runs.folder import SUMMARY as SUMMARY
+from archir.runs.folder import ALPHAS, ARCHITECTURE, ENVIRONMENT, FRONT, NETWORK, SPACE, SPLITS, SUMMARY
 from archir.runs.lock import is_locked
 from archir.runs.report import ChoiceProbabilities, Comparison, PhaseProgress, PhaseRows, Report
 from archir.runs.summaries import objectives_of, overrides

@@ -19,10 +19,11 @@ import archir
 from archir import backends
 from archir.api import lowering
 from archir.cli import main
-from archir.cli.train_folder import WEIGHTS, open_run
+from archir.cli.train_folder import open_run
 from archir.data.inputs import inputs_of
 from archir.data.splits import split_source
 from archir.recipes.parsing import read
+from archir.runs.folder import WEIGHTS
 from archir_torch.data import Data, Split, load
 from benchmarks.chance import TASKS, compare_with_random, write_data
 from tests.conftest import EXAMPLES

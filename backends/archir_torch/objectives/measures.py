@@ -135,7 +135,7 @@ class Perplexity(CrossEntropy):
     def figure(self, sums: Tensor, samples: int) -> float:
         """Return exp(mean cross-entropy), or infinity on overflow."""
         mean = super().figure(sums, samples)
-        return math.exp(mean) if mean < 700 else math.inf
+        return math.inf if mean >= 700 else math.exp(mean)
 
 
 @measure
@@ -292,7 +292,7 @@ class SquaredError(Measure):
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
         """Return the sum over samples of the mean squared error of a sample."""
         self.require_same_shape(output, target)
-        return (output - target).double().square().flatten(1).mean(1).sum()
+        return (output - target).double().square().reshape(len(output), -1).mean(1).sum()
 
 
 @measure
@@ -316,7 +316,7 @@ class AbsoluteError(Measure):
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
         """Return the sum over samples of the mean absolute error of a sample."""
         self.require_same_shape(output, target)
-        return (output - target).double().abs().flatten(1).mean(1).sum()
+        return (output - target).double().abs().reshape(len(output), -1).mean(1).sum()
 
 
 @measure
@@ -333,8 +333,8 @@ class Determination(Measure):
         """Return sums over samples for each number in a target, [3, numbers]: squared errors, targets, squared
         targets."""
         self.require_same_shape(output, target)
-        y = target.double().flatten(1)
-        return torch.stack([(output.double().flatten(1) - y).square().sum(0), y.sum(0), y.square().sum(0)])
+        x, y = (each.double().reshape(len(each), -1) for each in (output, target))
+        return torch.stack([(x - y).square().sum(0), y.sum(0), y.square().sum(0)])
 
     def figure(self, sums: Tensor, samples: int) -> float:
         """Return the mean R^2 over the numbers whose targets vary between samples; NaN if no targets vary."""

@@ -22,7 +22,7 @@ from archir.ops import activation
 from archir.ops.conv import AffineOp
 from archir.ops.norm import BatchNorm
 from archir_torch.proxies.registry import proxy
-from archir_torch.proxies.untrained import Trial, scored_weights
+from archir_torch.proxies.untrained import Trial, gradients_of, scored_weights
 
 
 @proxy
@@ -47,7 +47,7 @@ def grasp(trial: Trial) -> float:
     weights = list(scored_weights(network))
     with sdpa_kernel(SDPBackend.MATH):  # the only attention kernel that can be differentiated twice
         loss = trial.loss(trial.outputs(network)[0])
-        gradients = torch.autograd.grad(loss, weights, create_graph=True, materialize_grads=True)
+        gradients = gradients_of(loss, weights, create_graph=True)
         gradient_product = sum(((g * g.detach()).sum() for g in gradients), torch.zeros((), device=loss.device))
         try:
             if gradient_product.requires_grad:
@@ -88,9 +88,7 @@ def synflow(trial: Trial) -> float:
     result = network(*(torch.ones_like(x[:1], dtype=torch.float64) for x in trial.inputs))
     total = (next(iter(result.values())) if isinstance(result, dict) else result).sum()
     weights = list(scored_weights(network))
-    if not total.requires_grad:  # the output does not depend on the weights
-        return 0.0
-    gradients = torch.autograd.grad(total, weights, materialize_grads=True)
+    gradients = gradients_of(total, weights)
     return sum(float((w.detach() * g).abs().sum()) for w, g in zip(weights, gradients, strict=True))
 
 
@@ -114,7 +112,7 @@ def fisher(trial: Trial) -> float:
     logits, *results = tapped.outputs(tapped.network())
     _, *numbers = tapped.graph.outputs.values()
     types = infer(tapped.graph)
-    gradients = torch.autograd.grad(trial.loss(logits), results, materialize_grads=True)
+    gradients = gradients_of(trial.loss(logits), results)
     score = 0.0
     for number, z, g in zip(numbers, results, gradients, strict=True):
         product = (z.detach() * g).double()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -86,7 +86,7 @@ class Trial:
         """
         network = self.network()
         weights = list(scored_weights(network))
-        gradients = torch.autograd.grad(self.loss(self.outputs(network)[0]), weights, materialize_grads=True)
+        gradients = gradients_of(self.loss(self.outputs(network)[0]), weights)
         return tuple((weight.detach(), gradient) for weight, gradient in zip(weights, gradients, strict=True))
 
     def loss(self, logits: Tensor) -> Tensor:
@@ -105,6 +105,13 @@ class Trial:
             shape = list(logits.shape[1:])
             raise fail("A1108", f"the data has {classes} classes, but the output `{name}` is {shape}", None, hint)
         return F.cross_entropy(logits, self.batch.labels)
+
+
+def gradients_of(value: Tensor, tensors: Sequence[Tensor], *, create_graph: bool = False) -> Sequence[Tensor]:
+    """Return the gradients of a value with respect to tensors; zeros for those on which it does not depend."""
+    if not tensors or not value.requires_grad:
+        return [torch.zeros_like(tensor) for tensor in tensors]
+    return torch.autograd.grad(value, tensors, create_graph=create_graph, materialize_grads=True)
 
 
 def scored_weights(network: Network) -> Iterator[Tensor]:

@@ -55,8 +55,8 @@ class Trained:
     def seen(self, gradients: bool = False) -> dict[NodeId, list[tuple[Tensor, Tensor]]]:
         """Return activations and their loss gradients for each node in `made`, as one pair of tensors per batch.
 
-        Both tensors have the shape [C, everything else]. Without `gradients`, the gradients are zeros. Raises ArchError
-        (A2221) if there are no batches, or no loss for the gradients.
+        Both tensors have the shape [C, samples, everything else]. Without `gradients`, the gradients are zeros. Raises
+        ArchError (A2221) if there are no batches, or no loss for the gradients.
         """
         if not self.batches or (gradients and self.loss is None):
             raise fail("A2221", "this measure of importance needs samples, and there are none", None, "`l1` needs none")
@@ -84,7 +84,10 @@ class Trained:
                 axis = 1 + types[number].channel_axis
                 out = values[name].detach()
                 grad = torch.zeros_like(out) if grad is None else grad
-                pairs_by_node[number].append((out.movedim(axis, 0).flatten(1), grad.movedim(axis, 0).flatten(1)))
+                shape = out.shape[axis], out.shape[0], -1
+                pairs_by_node[number].append(
+                    (out.movedim(axis, 0).reshape(shape), grad.movedim(axis, 0).reshape(shape))
+                )
         return pairs_by_node
 
 
@@ -127,14 +130,17 @@ def l2(trained: Trained) -> Mapping[NodeId, Tensor]:
 def activation(trained: Trained) -> Mapping[NodeId, Tensor]:
     """Return the mean absolute activation of each channel over samples."""
     seen = trained.seen().items()
-    return {number: torch.stack([out.double().abs().mean(1) for out, _ in parts]).mean(0) for number, parts in seen}
+    return {number: torch.cat([out.double().abs().mean(2) for out, _ in parts], 1).mean(1) for number, parts in seen}
 
 
 @importance
 def taylor(trained: Trained) -> Mapping[NodeId, Tensor]:
-    """Return the first-order estimate of how much the loss changes if a channel is removed (Molchanov et al. 2017)."""
+    """Return the first-order estimate of how much the loss changes if a channel is removed.
+
+    The magnitude is that of each sample, averaged over samples (Molchanov et al. 2017, section 2.2, eq. 8).
+    """
     seen = trained.seen(gradients=True).items()
-    return {
-        number: torch.stack([(out.double() * grad).sum(1).abs() / out.shape[1] for out, grad in parts]).mean(0)
+    return {  # the loss is a mean over the samples of a batch
+        number: torch.cat([(out.double() * grad).mean(2).abs() * out.shape[1] for out, grad in parts], 1).mean(1)
         for number, parts in seen
     }

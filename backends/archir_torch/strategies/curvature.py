@@ -25,7 +25,10 @@ def dominant_eigenvalue(
     iterations: int = 20,
     tolerance: float = 1e-3,
 ) -> float:
-    """Return the eigenvalue of largest magnitude, by power iteration on finite differences of gradients."""
+    """Return the eigenvalue of largest magnitude, by power iteration on finite differences of gradients.
+
+    Random operations such as dropout must draw the same numbers in all calls of `loss`.
+    """
     vector = torch.randn(parameters.shape, generator=generator, dtype=torch.double).to(parameters)
     vector /= vector.norm()
     value = 0.0

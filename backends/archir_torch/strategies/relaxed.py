@@ -22,7 +22,7 @@ from archir.recipes.recipe import Derive, Phase
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 from archir.utils.settings import Count, Finite, ListAsTuple, NonNegative, Path, Positive, Settings
-from archir_torch.lowering.generators import seeded_generator
+from archir_torch.lowering.generators import seeded_generator, seeded_noise
 from archir_torch.lowering.precision import full_precision
 from archir_torch.lowering.replay import GraphedNetwork
 from archir_torch.search.inheritance import copy_matching
@@ -162,7 +162,7 @@ class Relaxed:
         self.paths = DropPaths(self.network)
         self.call = GraphedNetwork(self.network, possible=can_replay(training, self.paths))
         self.expected = (
-            None if options.penalty is None else ExpectedCost(job.space, options.penalty.cost).to(job.device)
+            None if options.penalty is None else ExpectedCost(self.opened.space, options.penalty.cost).to(job.device)
         )
         self.history = [self.alphas.logits.detach().cpu().clone()]
         self.eigenvalues: list[float] = []
@@ -269,11 +269,16 @@ class Relaxed:
         parameters = list(self.weight_learner.parameters.values())
         optimizer = self.weight_learner.optimizer
         decays = {p: group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
+
+        def train(freeze_weights: bool) -> Tensor:
+            self.task.begin(index)
+            with seeded_noise(self.job.device, self.job.seed, "unrolled", index):  # the same for all differences
+                sampled = self._sample(index, "alphas")
+                return self._weighted_loss(batch, sampled, index, freeze_weights=freeze_weights)
+
         with full_precision(self.job.device), _preserve_buffers(self.module):
             gradients, value = unrolled_gradient(
-                lambda freeze_weights: self._weighted_loss(
-                    batch, self._sample(index, "alphas"), index, freeze_weights=freeze_weights
-                ),
+                train,
                 lambda: (
                     self._weighted_loss(alpha_batch, self._sample(index, "alphas"), index) + self._regularization(index)
                 ),
@@ -389,11 +394,14 @@ class Relaxed:
             return
         batch = self.alpha_feed.batch(epoch * self.steps)
         noise = seeded_generator(self.job.seed, "eigenvalue", epoch)
+
+        def loss() -> Tensor:
+            self.task.begin(epoch * self.steps)
+            with seeded_noise(self.job.device, self.job.seed, "curvature", epoch):  # the same for all differences
+                return self.task.loss(self._call(self.alphas.sample()), batch, epoch * self.steps) * batch.weight
+
         with full_precision(self.job.device), _preserve_buffers(self.module):
-            value = dominant_eigenvalue(
-                lambda: self.task.loss(self._call(self.alphas.sample()), batch, epoch * self.steps) * batch.weight,
-                self.alphas.logits, noise, settings.iterations,
-            )  # fmt: skip
+            value = dominant_eigenvalue(loss, self.alphas.logits, noise, settings.iterations)
         metrics["eigenvalue"] = value
         self.eigenvalues.append(value)
         back = rollback_epoch(self.eigenvalues, settings.window, settings.back, settings.drop)

@@ -57,9 +57,12 @@ class Sandwich(Supernet):
 
     @classmethod
     def mistakes(cls, phase: Phase, space: Space, options: SupernetOptions) -> Iterator[tuple[Path, Diagnostic]]:
-        """Yield errors for options that name choices or costs that do not exist."""
+        """Yield errors for options that name choices or costs that do not exist, and for distillation of numbers."""
         yield from super().mistakes(phase, space, options)
         if isinstance(options, SandwichOptions):
+            if options.distill and phase.objective.get("kind") == "regression":
+                text = "`distill` compares probabilities of classes, and `regression` predicts numbers"
+                yield ("options", "distill"), Diagnostic("A1109", text, None, "remove `distill`")
             for key, check in (
                 ("first", partial(matching_paths, space, options.first)),
                 ("size", partial(space.account.check_cost, options.size, summed=True)),

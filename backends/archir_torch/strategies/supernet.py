@@ -20,6 +20,7 @@ from archir.spaces.space import Space
 from archir.utils.seeds import derive_seed
 from archir.utils.settings import Amount, Count, Path, Settings
 from archir_torch.lowering.generators import seeded_generator
+from archir_torch.objectives.distillation import divergence
 from archir_torch.reuse.start import order_start_weights
 from archir_torch.search.inheritance import copy_matching
 from archir_torch.search.job import Job, Outcome
@@ -143,7 +144,7 @@ class Supernet(ABC):
             if number == 0:
                 self._teacher = predicted[0].detach()
             elif self._teacher is not None:
-                soft = -(self._teacher.softmax(-1) * predicted[0].log_softmax(-1)).sum(-1).mean()
+                soft = divergence(predicted[0], self._teacher, "classes", 1.0).mean()
                 loss = (1 - self.distill_share) * loss + self.distill_share * soft
         if self.decay_scope == "first" and number == 0:
             decay = self._decay(path)

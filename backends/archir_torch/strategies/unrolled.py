@@ -35,7 +35,8 @@ def unrolled_gradient(
     """Return the gradients of the architecture parameters, and the validation loss after the unrolled step.
 
     `train` and `validate` compute the losses at the current values of the weights, which are restored at the end. The
-    argument of `train` is True if gradients for the weights are not needed. Gradients are averaged over all processes.
+    argument of `train` is True if gradients for the weights are not needed. Random operations such as dropout must draw
+    the same numbers in all calls of `train`. Gradients are averaged over all processes.
     """
     original = [weight.detach().clone() for weight in weights]
     decays = [decay] * len(weights) if isinstance(decay, (int, float)) else list(decay)

@@ -243,7 +243,6 @@ class MixStep(Step):
                 assert isinstance(layer, Layer)
                 term = _scaled_norm(layer, x, weight)
                 total, is_owned = (term if total is None else _accumulate(total, term, is_owned)), True
-                """Whether the partial sum is a tensor created here, which may be overwritten."""
             elif weight is not None and weight.dtype != x.dtype:
                 term = x * weight.view((1,) * x.dim())  # a 0-d weight would be rounded to the dtype of x first
                 total, is_owned = (term if total is None else total + term), True

@@ -122,7 +122,8 @@ class SuperNetwork(Hierarchy):
 
     `forward(*inputs, architecture)` computes the same as the architecture's own network with the same weights. Smaller
     architectures use the first channels of each tensor. In tensors that attention splits into heads, these are by
-    default the first channels of each head; with `by_head=False`, the first channels of the whole tensor.
+    default the first channels of each head; with `by_head=False`, the first channels of the whole tensor. Initial
+    weights are drawn from `generator`, by default one with the seed 0.
     """
 
     def __init__(self, graph: Graph, generator: torch.Generator | None = None, by_head: bool = True) -> None:
@@ -132,6 +133,7 @@ class SuperNetwork(Hierarchy):
             raise ArchError(*problems)
         self.graph = graph
         self.sharing = Sharing(graph, by_head)
+        generator = generator if generator is not None else torch.Generator().manual_seed(0)
         layers = {
             scope_path(scope): LargestWeights(weights, generator) for scope, weights in self.sharing.largest.items()
         }
@@ -182,6 +184,7 @@ class SuperNetwork(Hierarchy):
             cached = self._plans[architecture.codes] = self._create_plan(architecture.outcomes)
             if len(self._plans) > MAX_PLANS:
                 self._plans.popitem(last=False)
+        self._plans.move_to_end(architecture.codes)
         return cached
 
     def substitute(self, lowering: Callable[..., Tensor], replacement: Callable[..., Tensor]) -> None:
@@ -308,9 +311,9 @@ def extract(model: SuperNetwork, architecture: Architecture) -> Network:
     Its results are bit-identical to those of the supernet for this architecture.
     """
     network = lower(specialize(model.graph, architecture.outcomes))
-    tensor = next(iter(model.state_dict().values()), None)
+    tensor = next((each for each in model.state_dict().values() if each.is_floating_point()), None)
     if tensor is not None:
-        network = network.to(tensor.device, non_blocking=True)
+        network = network.to(tensor.device, tensor.dtype, non_blocking=True)
     network.load_state_dict(model.weights(architecture))
     return network.train(model.training)
 

@@ -142,6 +142,18 @@ def test_measures_reject_mismatched_output_and_target_shapes(name: str) -> None:
         one.sums(noise(3, 3), whole(3, most=3))
 
 
+def test_measures_of_numbers_take_one_number_a_sample() -> None:
+    for one in measures_of(["mse", "rmse", "mae", "r2"]):
+        x, y = noise(8), noise(8)
+        assert one.figure(one.sums(x, y), 8) == pytest.approx(one.figure(one.sums(x[:, None], y[:, None]), 8))
+
+
+def test_perplexity_without_valid_positions_is_unknown() -> None:
+    (one,) = measures_of(["perplexity"])
+    nothing = torch.full((2, 6), -100)
+    assert math.isnan(one.figure(one.sums(noise(2, 4, 6), nothing), 2))
+
+
 def test_measures_declare_their_target_kind() -> None:
     ours = [name for name in MEASURES if type(MEASURES[name]).__module__.startswith("archir")]  # plugins have others
     assert {MEASURES[name].compares for name in ours} >= {"classes", "labels", "numbers"}

@@ -20,6 +20,7 @@ from archir.spaces.completion import largest
 from archir.spaces.space import Space
 from archir_torch.lowering.module import lower
 from archir_torch.reuse import IMPORTANCES, Trained, importance
+from archir_torch.reuse.measures import measure_of
 from archir_torch.reuse.order import order_channels
 from archir_torch.reuse.units import ChannelUnits
 from archir_torch.search.job import create_strategy
@@ -149,6 +150,23 @@ def test_a_channel_that_does_nothing_is_last(name: str) -> None:
     assert not part.any()
     with pytest.raises(ArchError, match=r"A2221.*needs samples"):
         order_channels(Trained(graph, weights), name)
+
+
+def test_taylor_does_not_depend_on_how_samples_are_batched() -> None:
+    graph = archir.loads(CHAIN).graph
+    weights, samples = weights_of(graph), torch.randn(12, 6, generator=torch.Generator().manual_seed(0))
+    found = []
+    for size in (1, 4, 12):
+        batches = [(part,) for part in samples.split(size)]
+
+        def loss(call: Any, number: int, batches: list[tuple[Tensor, ...]] = batches) -> Tensor:
+            result: Tensor = call(*batches[number])
+            return result.square().sum(1).mean()
+
+        found.append(measure_of("taylor")(Trained(graph, weights, batches, loss)))
+    for other in found[1:]:
+        for number, values in found[0].items():
+            torch.testing.assert_close(other[number], values)
 
 
 def test_plugin_importance_orders_channels() -> None:

@@ -56,6 +56,12 @@ def softmax_regression() -> tuple[Tensor, Tensor, Tensor]:
     return x, w, ((x @ w.T).softmax(1) - F.one_hot(IMAGES.labels, 2)) / len(x)
 
 
+@pytest.mark.parametrize("body", ["conv(4) |> zero |> global_avg_pool", "flatten"])
+@pytest.mark.parametrize("name", ["fisher", "grad_norm", "grasp", "snip", "synflow"])
+def test_networks_whose_output_depends_on_no_weights_have_the_score_zero(body: str, name: str) -> None:
+    assert PROXIES[name](make_trial(network(body), IMAGES, 0)) == 0
+
+
 def test_grad_norm_and_snip_equal_formulas_for_softmax_regression() -> None:
     x, w, slope = softmax_regression()
     gradient = slope.T @ x

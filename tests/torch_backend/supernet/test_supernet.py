@@ -67,6 +67,21 @@ def test_supernet_without_parameters_works() -> None:
         assert torch.equal(extract(model, architecture)(image), model(image, architecture))
 
 
+def test_extracted_network_has_the_dtype_of_the_supernet() -> None:
+    space = archir.loads("net n() { input x: f32[4, 6, 6]\n output y = x |> conv(choose w(2, 4)) |> batch_norm }")
+    model, image = SuperNetwork(space.graph).double().eval(), image_of(space.graph, 2).double()
+    for architecture in space.enumerate():
+        assert torch.equal(extract(model, architecture)(image), model(image, architecture))
+
+
+def test_weights_do_not_depend_on_the_global_generator() -> None:
+    graph = archir.loads("net n() { input x: f32[4]\n output y = x |> linear(choose w(2, 4)) }").graph
+    torch.manual_seed(1)
+    one = SuperNetwork(graph).state_dict()
+    torch.manual_seed(2)
+    assert all(torch.equal(tensor, one[name]) for name, tensor in SuperNetwork(graph).state_dict().items())
+
+
 @pytest.mark.parametrize("name", with_soak(SPACES, KINDS))
 def test_gradients_reach_only_used_weights(name: str) -> None:
     space = space_of(name, **SPACES[name].small)

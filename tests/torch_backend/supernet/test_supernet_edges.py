@@ -47,7 +47,9 @@ def test_plans_are_remembered_and_the_oldest_forgotten(monkeypatch: pytest.Monke
     assert model.plan(two) is second
     model.plan(three)
     assert model.plan(two) is second
-    assert model.plan(one) is not first
+    again = model.plan(one)
+    assert again is not first
+    assert model.plan(two) is second, "it was used later than the third"
 
 
 def test_substituted_lowering_applies_to_cached_plans() -> None:

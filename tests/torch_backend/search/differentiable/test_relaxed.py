@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from archir.diagnostics.errors import ArchError
+from archir.passes.cost import cost
 from archir.recipes.derivation import derive_limited, overfull_cells
 from archir.recipes.recipe import Derive, SkipLimit
 from archir.recipes.training import AlphasOptimizer, Training
@@ -140,6 +141,20 @@ def test_a_penalty_lowers_the_expected_cost() -> None:
     target = (free + least) / 2
     near = cost(searched({"penalty": {"weight": 30.0, "target": target}}, epochs=8))
     assert heavy < near < target, "below the target, the penalty is nothing"
+
+
+def test_a_penalty_is_of_the_choices_that_are_open() -> None:
+    made = space(
+        "net n() { input x: f32[1, 6, 6]; x = x |> choose a { wide: conv(4), skip: conv(2) }; "
+        "x = x |> choose b { wide: conv(16), skip: conv(1) }; output y = x |> global_avg_pool |> linear(3) }"
+    )
+    search = strategy("darts", {"penalty": {"weight": 1.0}}, space=made, fixed={"b": "skip"})
+    assert isinstance(search, Relaxed)
+    assert search.expected is not None
+    wanted = [made.specialize(made.architecture({"a": label, "b": "skip"})) for label in ("wide", "skip")]
+    with torch.no_grad():
+        found = float(search.expected(search.alphas.outcome_probabilities()))
+    assert found == pytest.approx(sum(cost(graph).macs for graph in wanted) / 2, rel=1e-2)
 
 
 def test_rejects_sharding_of_objectives_with_weights() -> None:

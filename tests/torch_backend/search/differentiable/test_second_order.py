@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -113,3 +114,31 @@ def test_second_order_step_keeps_norm_statistics_of_weight_step() -> None:
     assert any(name.endswith("running_mean") for name in wanted)
     for name, found in second.module.named_buffers():
         assert torch.equal(found, wanted[name]), name
+
+
+def test_differences_of_gradients_are_of_the_same_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = space(
+        "net n() { input x: f32[1, 6, 6]; x = x |> conv(4) |> choose a { wide: conv(4), skip: identity }; "
+        "x = x |> dropout(0.5); output y = x |> global_avg_pool |> linear(3) }"
+    )
+    search = strategy("darts", {"order": 2, "curvature": {}}, space=made)
+    assert isinstance(search, Relaxed)
+    losses: list[list[float]] = []
+
+    def unrolled(train: Callable[[bool], Tensor], *rest: Any, **options: object) -> object:
+        losses.append([float(train(True).detach()) for _ in range(3)])
+        return [torch.zeros_like(alpha) for alpha in rest[-1]], torch.zeros(())
+
+    def eigenvalue(loss: Callable[[], Tensor], *_: object) -> float:
+        losses.append([float(loss().detach()) for _ in range(3)])
+        return 0.0
+
+    monkeypatch.setattr("archir_torch.strategies.relaxed.unrolled_gradient", unrolled)
+    monkeypatch.setattr("archir_torch.strategies.relaxed.dominant_eigenvalue", eigenvalue)
+    before = torch.get_rng_state()
+    search._step_alphas(0, search.feed.batch(0))
+    search._check_curvature(0, {})
+    assert torch.equal(torch.get_rng_state(), before), "other steps draw as if nothing had been drawn"
+    search._step_alphas(1, search.feed.batch(1))
+    assert [len({*each}) for each in losses] == [1, 1, 1]
+    assert len({each[0] for each in losses}) == 3

@@ -159,7 +159,7 @@ def held_out_accuracies(source: str, space: Space, architectures: list[Architect
     for architecture in architectures:
         network = extract(model, record.to_supernet(model.graph, architecture)).eval()
         with torch.no_grad():
-            accuracies.append(float(task.measure(network, data.held_out, 0)["accuracy"]))
+            accuracies.append(float(task.measure(network, data.held_out)["accuracy"]))
     return accuracies
 
 

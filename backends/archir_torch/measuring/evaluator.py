@@ -60,7 +60,7 @@ class Evaluator:
             return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in outputs.items()}
 
         with torch.no_grad():
-            return self.task.measure(network, self.split, 0)
+            return self.task.measure(network, self.split)
 
     def halves(self) -> tuple[Evaluator, Evaluator]:
         """Return two evaluators on half of the samples each; the samples of every class are dealt out alternately.

@@ -61,7 +61,7 @@ class Task:
         """Start a step: reset the part number, so that the next call of `loss` is the first part of step `index`."""
         self._last = (index, -1)
 
-    def measure(self, call: Call, split: Split, epoch: int) -> dict[str, float]:
+    def measure(self, call: Call, split: Split) -> dict[str, float]:
         """Return all measures on a split, the criterion first. The batches are divided among the processes."""
         rank, size = distributed.world()
         totals: dict[str, Tensor] = {}
@@ -75,8 +75,12 @@ class Task:
             for name, value in self.objective.measure(outputs, batch, seed).items():
                 sums = value.double()
                 if name in self.objective.measures_of_all_samples:
-                    sums = sums.new_zeros(len(split), *sums.shape[1:]).index_copy_(0, rows.to(sums.device), sums)
-                totals[name] = totals.get(name, 0) + (sums if is_real else torch.zeros_like(sums))
+                    if name not in totals:
+                        totals[name] = sums.new_zeros(len(split), *sums.shape[1:])
+                    if is_real:
+                        totals[name].index_copy_(0, rows.to(sums.device), sums)
+                else:
+                    totals[name] = totals.get(name, 0) + (sums if is_real else torch.zeros_like(sums))
         distributed.add(totals)
         figures = self.objective.figures({name: total.cpu() for name, total in sorted(totals.items())}, len(split))
         return dict(sorted(figures.items(), key=lambda item: (item[0] != self.objective.criterion, item[0])))

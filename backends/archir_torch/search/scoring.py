@@ -148,7 +148,7 @@ def _inherited(work: Scoring, space: Space, options: Settings) -> Score:
             copy_matching(network, merged.weights(model.weight_slices(encoded)))
         with torch.no_grad(), autocast(training.precision, work.device):
             recalibrate(network, batches)
-            return task.measure(network, job.data.held_out, 0)
+            return task.measure(network, job.data.held_out)
 
     return score
 

@@ -202,7 +202,7 @@ class _NetworkTrainer:
     def evaluate(self, epoch: int) -> Mapping[str, float]:
         """Return the measures on the held-out samples."""
         with self._learner.evaluating():
-            return as_held_out(self._task.measure(self._network, self._held_out, epoch))
+            return as_held_out(self._task.measure(self._network, self._held_out))
 
     def state(self) -> State:
         """Return the learner's state."""

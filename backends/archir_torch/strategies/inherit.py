@@ -75,7 +75,7 @@ class Inherit:
     def evaluate(self, epoch: int) -> Mapping[str, float]:
         """Return the measures on the held-out data."""
         with torch.no_grad(), autocast(self.job.phase.training.precision, self.job.device):
-            return as_held_out(self.task.measure(self.network.eval(), self.job.data.held_out, epoch))
+            return as_held_out(self.task.measure(self.network.eval(), self.job.data.held_out))
 
     def state(self) -> State:
         """Return the network's weights and batch-norm statistics."""

@@ -352,7 +352,7 @@ class Relaxed:
         trained."""
         with self.weight_learner.evaluating():
             sampled = self.alphas.sample()
-            metrics = as_validation(self.task.measure(self._call(sampled), self.validation, epoch))
+            metrics = as_validation(self.task.measure(self._call(sampled), self.validation))
         metrics["entropy"] = float(self.alphas.entropy().detach())
         if self.expected is not None and self.options.penalty is not None:
             with torch.no_grad():

@@ -172,7 +172,7 @@ class Supernet(ABC):
             for name, path in self.evaluated_paths().items():
                 network = extract(self.network, path)
                 recalibrate(network, self._calibration_inputs())
-                measured = as_validation(self.task.measure(network, self.validation, epoch))
+                measured = as_validation(self.task.measure(network, self.validation))
                 metrics |= {f"{name}{key}": value for key, value in measured.items()}
         return metrics
 

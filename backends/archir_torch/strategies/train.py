@@ -111,7 +111,7 @@ class Train:
         if (epoch + 1) % self.options.evaluate_every and epoch + 1 < self.epochs:
             return {}
         with self.learner.evaluating():
-            return as_held_out(self.task.measure(self.network, self.job.data.held_out, epoch))
+            return as_held_out(self.task.measure(self.network, self.job.data.held_out))
 
     def state(self) -> State:
         """Return the learner's state."""

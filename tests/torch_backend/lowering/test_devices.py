@@ -122,7 +122,7 @@ def test_held_out_measures_are_reduced_on_their_device(monkeypatch: pytest.Monke
     one = replace(job("train"), device="cuda")
     task = Task(one, tiny().specialize(tiny().sample()))  # what is checked before training is read on the CPU
     with gpus(), pytest.raises(AddedError):
-        task.measure(lambda images: torch.zeros(len(images), 3, device="cuda"), one.data.held_out, 0)
+        task.measure(lambda images: torch.zeros(len(images), 3, device="cuda"), one.data.held_out)
     assert seen == [{"cuda"}]
 
 

@@ -50,7 +50,7 @@ def drawn(seed: int, samples: int, labels: int = 5) -> tuple[Tensor, Tensor]:
 def measured(logits: Tensor, true: Tensor) -> dict[str, float]:
     objective = CombinedObjective(Multilabel(Multilabel.model(measures=(NAME,), criterion=NAME)))
     split = Split({"x": logits}, {"labels": true})
-    return Task(objective, ["y"], seed=0, device="cpu").measure(lambda x: x, split, 0)
+    return Task(objective, ["y"], seed=0, device="cpu").measure(lambda x: x, split)
 
 
 @pytest.mark.parametrize(("seed", "samples"), [(0, 3), (1, 40), (2, 600)])

@@ -28,7 +28,7 @@ from archir.passes.specialize import specialize
 from archir.passes.weight_slices import WeightSlice
 from archir.spaces.architecture import Architecture
 from archir_torch.lowering.inputs import ExpectedInput, check_inputs, expected_inputs
-from archir_torch.lowering.kernels.kernel_lowerings import kernel_lowering
+from archir_torch.lowering.kernels.kernel_lowerings import kernel_lowering, materializing
 from archir_torch.lowering.kernels.lazy import make_shareable, materialize
 from archir_torch.lowering.kernels.library import to_channels_last
 from archir_torch.lowering.module import Hierarchy, Network, WeightHolder, lower, scope_path
@@ -246,7 +246,7 @@ class SuperNetwork(Hierarchy):
         if isinstance(op, Composite):
             types = [self.sharing.types[operand].at(outcomes) for operand in self.graph.operands(number)]
             expanded = _expanded(op, types)
-            return Action(kernel_lowering(expanded) if self._uses_kernels else expanded)
+            return Action(materializing(expanded) if self._uses_kernels else expanded)
         rule = RULES[type(op)]
         attributes = rule.attributes(op)
         lowering = self._replacements.get(rule.function, rule.function)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
+import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -236,3 +238,19 @@ def changed(one: Job) -> Job:
     """A job whose training is compiled."""
     training = one.phase.training.model_copy(update={"compile": True})
     return replace(one, phase=one.phase.model_copy(update={"training": training}))
+
+
+def test_functions_of_composite_operations_are_freed_with_their_supernet() -> None:
+    space = archir.loads(
+        "net n { input x: f32[4, 6, 6]\n a = x |> choose a { feature: relu, gate: relu |> as_gate }\n"
+        " output y = calibrate(x, a, x) |> conv(choose w(2, 4)) }"
+    )
+    model = SuperNetwork(space.graph).train()
+    model.use_kernels()
+    plan = model.plan(space.sample(0))
+    functions = [step.action.function for step in plan.steps]
+    references = [weakref.ref(each) for each in functions if "<locals>" in getattr(each, "__qualname__", "")]
+    assert references
+    del model, plan, functions
+    gc.collect()
+    assert [each() for each in references if each() is not None] == []

@@ -40,11 +40,10 @@ def kernel_lowering(function: Function) -> Function:
     if isinstance(function, partial):  # a lazy consumer may still read the operand, so that it must not be overwritten
         keywords = {name: value for name, value in function.keywords.items() if name != "inplace"}
         return partial(kernel_lowering(function.func), *function.args, **keywords)
-    return KERNELS.get(function) or _materializing(function)
+    return KERNELS.get(function) or _cached_materializing(function)
 
 
-@cache
-def _materializing(function: Function) -> Function:
+def materializing(function: Function) -> Function:
     """Wrap a function that does not accept lazy tensors, so that its operands are materialized first."""
 
     @wraps(function)
@@ -52,6 +51,10 @@ def _materializing(function: Function) -> Function:
         return function(*map(materialize, operands), **keywords)
 
     return run
+
+
+_cached_materializing = cache(materializing)
+"""The same for lowerings, which are few: always the same wrapper of a function."""
 
 
 def _batch_norm(

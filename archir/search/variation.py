@@ -29,7 +29,8 @@ RESAMPLE = -2
 MAX_GAP = 1_000_000_000
 """Cap on sampled gaps between mutated choices; larger than the number of choices of any space."""
 MAX_TRIES = 20
-"""Maximum number of random indices tried to hit an active choice before the active choices are listed."""
+"""Maximum number of random indices tried to hit an active choice before the active choices are listed, and of random
+changes tried until the constraints do not undo one."""
 MAX_NEIGHBOURS = 1_000
 """Maximum number of neighbours that are enumerated; if there are more, this many are sampled."""
 
@@ -59,47 +60,62 @@ def _sample_gap(rng: random.Random, probability: float) -> int:
 
 
 def moved(space: Space, parent: Architecture, rng: random.Random) -> Architecture:
-    """Return a mutant in which one random choice has another outcome; the parent itself if it has no choice to
-    change.
+    """Return a mutant in which one random choice has another outcome.
 
-    More choices change if the constraints require it, or if the new outcome activates other choices.
+    More choices change if the constraints require it, or if the new outcome activates other choices. Returns the
+    parent if it has no choice to change, or if the constraints undo all of `MAX_TRIES` random changes.
     """
     return space.decode(moved_codes(space, parent.codes, rng))
 
 
 def moved_codes(space: Space, parent: Codes, rng: random.Random) -> Codes:
     """Like `moved`, on codes."""
+    for _ in range(MAX_TRIES):
+        position = _sample_position(space, parent, rng)
+        if position is None:
+            break
+        outcome = int(rng.random() * (space.outcome_counts[position] - 1))
+        child = _changed_codes(space, parent, position, outcome + (outcome >= parent[position]), rng)
+        if child != parent:
+            return child
+    return parent
+
+
+def _sample_position(space: Space, parent: Codes, rng: random.Random) -> int | None:
+    """Sample an active choice with several outcomes; None if there is none."""
     outcomes, count = space.outcome_counts, len(parent)
     for _ in range(MAX_TRIES if count else 0):
         position = int(rng.random() * count)
         if parent[position] >= 0 and outcomes[position] > 1:
-            break
-    else:
-        positions = [i for i, code in enumerate(parent) if code >= 0 and outcomes[i] > 1]
-        if not positions:
-            return parent
-        position = rng.choice(positions)
-    outcome = int(rng.random() * (outcomes[position] - 1))
+            return position
+    positions = [i for i, code in enumerate(parent) if code >= 0 and outcomes[i] > 1]
+    return rng.choice(positions) if positions else None
+
+
+def _changed_codes(space: Space, parent: Codes, position: int, outcome: int, rng: random.Random) -> Codes:
+    """Return the parent with another outcome of one choice, and with the changes of later choices that this requires.
+
+    If earlier choices and the constraints exclude the outcome, an allowed one is sampled, which may be the parent's.
+    """
     preferred = list(parent)
-    preferred[position] = outcome + (outcome >= parent[position])
+    preferred[position] = outcome
     return tuple(preferred) if space.is_independent[position] else space.repair_codes(preferred, random_fallback(rng))
 
 
 def neighbours(space: Space, parent: Architecture, rng: random.Random) -> Iterator[Architecture]:
-    """Yield all mutants that `moved` can return, in random order, each change once.
+    """Yield the mutants that `moved` can return, in random order: one for each change that the constraints do not undo.
 
-    If there are more than `MAX_NEIGHBOURS`, yield that many random ones, possibly with repetitions.
+    If there are more than `MAX_NEIGHBOURS` changes, yield the mutants of that many random ones, possibly with
+    repetitions.
     """
     active = [i for i, code in enumerate(parent.codes) if code >= 0]
     if sum(space.outcome_counts[i] - 1 for i in active) > MAX_NEIGHBOURS:
-        yield from (moved(space, parent, rng) for _ in range(MAX_NEIGHBOURS))
-        return
-    moves = [(i, to) for i in active for to in range(space.outcome_counts[i]) if to != parent.codes[i]]
-    rng.shuffle(moves)
-    for position, outcome in moves:
-        preferred = list(parent.codes)
-        preferred[position] = outcome
-        yield space.repair(preferred, rng)
+        children = (moved_codes(space, parent.codes, rng) for _ in range(MAX_NEIGHBOURS))
+    else:
+        moves = [(i, to) for i in active for to in range(space.outcome_counts[i]) if to != parent.codes[i]]
+        rng.shuffle(moves)
+        children = (_changed_codes(space, parent.codes, position, outcome, rng) for position, outcome in moves)
+    yield from (space.decode(codes) for codes in children if codes != parent.codes)
 
 
 def crossover(space: Space, first: Architecture, second: Architecture, rng: random.Random) -> Architecture:

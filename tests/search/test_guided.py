@@ -27,7 +27,7 @@ from archir.search.surrogates.models import (
     solve_lower,
     squared_distances,
 )
-from archir.search.variation import MAX_NEIGHBOURS, neighbours
+from archir.search.variation import MAX_NEIGHBOURS, moved, neighbours
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 from tests.search.test_multi import BOUND, PLAIN, fits
@@ -119,6 +119,20 @@ def test_neighbors_are_architectures_differing_in_one_choice(seed: int) -> None:
         assert fits(PLAIN, child)
         both = [(a, b) for a, b in zip(parent.codes, child.codes, strict=True) if a >= 0 and b >= 0]
         assert sum(a != b for a, b in both) == 1
+
+
+def test_moves_are_not_undone_by_constraints() -> None:
+    """A choice that must equal an earlier one cannot move alone; the earlier one can, and it follows."""
+    body = " input x: f32[4, 6, 6]\n a = choose a(1, 2, 3)\n b = choose b(1, 2, 3)\n output y = x |> conv(a) |> conv(b)"
+    tied = archir.loads(f"net tied {{\n{body}\n require b == a\n}}")
+    rng, parent = random.Random(0), tied.architecture({"a": 1, "b": 1})
+    others = {(2, 2), (3, 3)}
+    assert {(one["a"], one["b"]) for one in (moved(tied, parent, rng) for _ in range(100))} == others
+    assert sorted((one["a"], one["b"]) for one in neighbours(tied, parent, rng)) == sorted(others)
+    fixed = archir.loads(f"net fixed {{\n{body}\n require b == 1 and a == 1\n}}")
+    only = fixed.sample(0)
+    assert moved(fixed, only, rng) == only
+    assert not list(neighbours(fixed, only, rng))
 
 
 def test_number_of_neighbors_is_limited() -> None:

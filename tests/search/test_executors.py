@@ -19,6 +19,8 @@ import ray
 from archir.diagnostics.errors import ArchError
 from archir.search.executors import Done, Executor, Failed, Outcome, Work, executor
 from archir.search.executors.cluster import RAY_ENVIRONMENT, ActorPool
+from archir.search.executors.supervised import DiedError, Supervised, Worker, WorkerPool
+from archir.search.executors.tasks import Packed, Ready
 from tests.search.works import Large, Obedient, OutOfMemoryError, Poison, Slow, Unprepared
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals")
@@ -201,6 +203,67 @@ def test_failing_preparation_is_an_executor_error(name: str, tmp_path: Path) -> 
 def test_workers_dying_in_preparation_are_an_executor_error(name: str, tmp_path: Path) -> None:
     with executor(name, retries=1) as workers, pytest.raises(ArchError, match=r"A2604.*die before they are prepared"):
         ran(workers, Unprepared(tmp_path, "dies"), [("value", 1.0)] * 3)
+
+
+class Scripted(Worker):
+    """A worker that is no process; the one numbered 0 dies in its preparation, before the others are prepared."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.batch: Sequence[Packed] | None = None
+
+    def send(self, batch: Sequence[Packed]) -> None:
+        self.batch = batch
+
+    def receive(self) -> Ready | list[Outcome]:
+        if self.number == 0:
+            raise DiedError("it ended with code 3")
+        if self.batch is None:
+            return Ready(str(self.number), None)
+        return [Done(key, {"value": 1.0}, 0.1, str(self.number)) for key, _ in self.batch]
+
+    def kill(self) -> None:
+        pass
+
+
+class ScriptedPool(WorkerPool[Scripted]):
+    max_batch = 1
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.spawned = 0
+
+    def open(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def size(self) -> int:
+        return self.number
+
+    def load(self, work: Work) -> None:
+        pass
+
+    def pack(self, task: Any) -> bytes:
+        return b""
+
+    def spawn(self) -> Scripted:
+        self.spawned += 1
+        return Scripted(self.spawned - 1)
+
+    def ready(self, workers: Sequence[Scripted], timeout: float | None) -> list[Scripted]:
+        return list(workers[:1])
+
+
+def test_worker_that_dies_early_stops_none_that_still_prepare(work: Obedient) -> None:
+    pool = ScriptedPool(4)
+    with Supervised(pool, None, 0) as workers:
+        found = list(workers.run(work, [(str(key), None) for key in range(8)]))
+    assert len(found) == 8
+    assert pool.spawned == 4
+    with Supervised(ScriptedPool(1), None, 0) as workers, pytest.raises(ArchError, match=r"A2604.*die before"):
+        list(workers.run(work, [("0", None)]))
 
 
 @pytest.mark.parametrize("name", RAY_FOR_LONG)

@@ -234,7 +234,7 @@ class Supervised(Generic[WorkerT]):
         """
         self._early_deaths += 1
         if self._early_deaths > self.retries:
-            self._size = len([slot for slot in self._slots if slot.name])
+            self._size = len(self._slots)
             if not self._size:
                 raise fail("A2604", f"workers die before they are prepared: {how}")
 

@@ -19,6 +19,7 @@ import ray
 from archir.diagnostics.errors import ArchError
 from archir.search.executors import Done, Executor, Failed, Outcome, Work, executor
 from archir.search.executors.cluster import RAY_ENVIRONMENT, ActorPool
+from archir.search.executors.processes import _exit_reason
 from archir.search.executors.supervised import DiedError, Supervised, Worker, WorkerPool
 from archir.search.executors.tasks import Packed, Ready
 from tests.search.works import Large, Obedient, OutOfMemoryError, Poison, Slow, Unprepared
@@ -264,6 +265,14 @@ def test_worker_that_dies_early_stops_none_that_still_prepare(work: Obedient) ->
     assert pool.spawned == 4
     with Supervised(ScriptedPool(1), None, 0) as workers, pytest.raises(ArchError, match=r"A2604.*die before"):
         list(workers.run(work, [("0", None)]))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signals have Linux's numbers")
+@pytest.mark.parametrize(
+    ("exitcode", "reason"), [(-9, "killed by SIGKILL"), (-35, "killed by signal 35"), (3, "it ended with code 3")]
+)
+def test_end_of_process_is_described(exitcode: int, reason: str) -> None:
+    assert _exit_reason(exitcode) == reason
 
 
 @pytest.mark.parametrize("name", RAY_FOR_LONG)

@@ -113,9 +113,12 @@ class ProcessPool(WorkerPool[Process]):
 
 def _exit_reason(exitcode: int | None) -> str:
     """Return a description of how a process ended, such as "killed by SIGKILL"."""
-    if exitcode is not None and exitcode < 0:
+    if exitcode is None or exitcode >= 0:
+        return f"it ended with code {exitcode}"
+    try:
         return f"killed by {signal.Signals(-exitcode).name}"
-    return f"it ended with code {exitcode}"
+    except ValueError:  # most real-time signals have no name
+        return f"killed by signal {-exitcode}"
 
 
 def _serve(pipe: Connection, packed: bytes, cores: int) -> None:

@@ -60,6 +60,9 @@ def test_given_end_replaces_end_of_preset() -> None:
     assert EvolutionOptions(preset="spos", trials=30).generations is None
     assert EvolutionOptions(generations=3).trials is None
     assert EvolutionOptions(preset="spos", parents=3).generations == 20
+    unset = create("evolution", PLAIN, {"trials": None, "generations": None, "population": 20_000})
+    assert (unset.max_trials, unset.batches) == (20_000, 1)  # type: ignore[attr-defined]
+    assert EvolutionOptions(generations=3, trials=None).trials is None
 
 
 def test_spos_asks_twenty_generations_of_fifty() -> None:
@@ -223,6 +226,7 @@ def test_rejects_empty_or_duplicate_objectives() -> None:
         ("evolution", {"probability": 0.0, "preset": "spos"}, "`probability`"),
         ("evolution", {"parent": 3}, "there is no `parent`"),
         ("nsga2", {"population": 1}, "`population`"),
+        ("nsga2", {"generations": None}, "`generations` or `trials` must be set: the search has no end"),
         ("random", {"trials": "many"}, "`trials`"),
         ("successive_halving", {"population": 8, "rungs": 3}, "must be 9 or more"),
     ],

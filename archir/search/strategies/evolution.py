@@ -74,11 +74,13 @@ class EvolutionOptions(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_preset(cls, options: Any) -> Any:
+    def _of_preset(cls, options: dict[str, Any]) -> dict[str, Any]:
         """Fill in the preset's options; its `generations` and `trials` are dropped if either is set explicitly."""
-        preset = PRESETS.get(str(options.get("preset", "regularised")), {}) if isinstance(options, dict) else {}
-        limits = {"generations", "trials"} & options.keys() if isinstance(options, dict) else ()
-        return {**{name: value for name, value in preset.items() if not limits or name not in _LIMITS}, **options}
+        preset = PRESETS.get(str(options.get("preset", "regularised")), {})
+        unset = {name for name in _LIMITS if options.get(name) is None}
+        if len(unset) < len(_LIMITS):
+            preset = {name: value for name, value in preset.items() if name not in _LIMITS}
+        return {**preset, **{name: value for name, value in options.items() if name not in unset}}
 
     @model_validator(mode="after")
     def _has_children(self) -> EvolutionOptions:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import ceil, inf
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from archir.diagnostics.work import MAX_COUNT
 from archir.search.ask_tell import ScoredCandidate, Search
@@ -35,6 +35,12 @@ class Nsga2Options(Settings):
     tries: Count = 10
     """Maximum number of attempts at a new child, per child needed, before random architectures fill up the
     generation."""
+
+    @model_validator(mode="after")
+    def _has_end(self) -> Nsga2Options:
+        if self.generations is None and self.trials is None:
+            raise ValueError("`generations` or `trials` must be set: the search has no end")
+        return self
 
 
 @strategy("nsga2", Nsga2Options)

@@ -228,7 +228,7 @@ def test_rejects_empty_or_duplicate_objectives() -> None:
         ("nsga2", {"population": 1}, "`population`"),
         ("nsga2", {"generations": None}, "`generations` or `trials` must be set: the search has no end"),
         ("random", {"trials": "many"}, "`trials`"),
-        ("successive_halving", {"population": 8, "rungs": 3}, "must be 9 or more"),
+        ("successive_halving", {"population": 8, "rungs": 3}, "must be `eta` ** (`rungs` - 1) or more"),
     ],
 )
 def test_rejects_invalid_strategy_options(name: str, options: dict[str, Any], said: str) -> None:

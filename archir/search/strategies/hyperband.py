@@ -43,9 +43,10 @@ class HalvingOptions(Settings):
     @model_validator(mode="after")
     def _reaches_full_budget(self) -> HalvingOptions:
         """Reject a population so small that no candidate would reach the last rung."""
-        minimum = self.eta ** (self.rungs - 1)
-        if self.population < minimum:
-            raise ValueError(f"`population` must be {minimum:,} or more, so that a candidate gets the full budget")
+        if self.population < self.eta ** (self.rungs - 1):
+            raise ValueError(
+                "`population` must be `eta` ** (`rungs` - 1) or more, so that a candidate gets the full budget"
+            )
         return self
 
 
@@ -133,9 +134,8 @@ class HyperbandOptions(Settings):
     @model_validator(mode="after")
     def _has_few_initial(self) -> HyperbandOptions:
         """Reject options for which the first rung would exceed MAX_INITIAL candidates."""
-        begin = self.eta ** (self.rungs - 1)
-        if begin > MAX_INITIAL:
-            raise ValueError(f"a bracket would begin with {begin:.0e} candidates; the maximum is {MAX_INITIAL:,}")
+        if self.eta ** (self.rungs - 1) > MAX_INITIAL:
+            raise ValueError(f"`eta` ** (`rungs` - 1), the size of the first rung, must be {MAX_INITIAL:,} or less")
         return self
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 _active: list[Callable[[], bool]] = []
-"""The function that the outermost active context manager of this module yields; empty if none is active."""
+"""The function that the outermost active context manager of the main thread yields; empty if none is active."""
 
 
 @contextmanager
@@ -21,11 +21,13 @@ def interruptions() -> Iterator[Callable[[], bool]]:
     signal is lost between them. Only the main thread receives signals; in other threads, the function always
     returns False.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
     if _active:
         yield _active[0]
         return
     arrived = False
-    old_handlers = {}
 
     def note(number: int, frame: FrameType | None) -> None:
         nonlocal arrived
@@ -33,11 +35,10 @@ def interruptions() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         arrived = True
 
-    if threading.current_thread() is threading.main_thread():
-        old_handlers = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-        _active.append(lambda: arrived)
+    old_handlers = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    _active.append(lambda: arrived)
     try:
-        yield lambda: arrived
+        yield _active[0]
     finally:
         _active.clear()
         for number, handler in old_handlers.items():
@@ -51,7 +52,7 @@ def keep_outer_handlers() -> Iterator[None]:
     An enclosing `interruptions` keeps receiving signals. If there is none, as in a worker, the handlers of the
     process stay in place.
     """
-    if _active:
+    if _active or threading.current_thread() is not threading.main_thread():
         yield
         return
     _active.append(lambda: False)

@@ -16,7 +16,7 @@ from math import exp
 
 import archir
 from archir.diagrams.diagram import value_at
-from archir.search.candidate import MultiTrial
+from archir.search.ask_tell import Search
 from archir.search.pareto import hypervolume
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
@@ -106,7 +106,7 @@ class Evaluated:
         return self.rugged.volume(self.architectures)
 
 
-def search(strategy: MultiTrial, rugged: Rugged) -> Evaluated:
+def search(strategy: Search, rugged: Rugged) -> Evaluated:
     """Run a strategy until it ends, and return its architectures."""
     evaluated: dict[Architecture, None] = {}
     while batch := strategy.ask():

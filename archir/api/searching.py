@@ -14,7 +14,7 @@ from archir.ir.graph import Graph
 
 if TYPE_CHECKING:
     from archir.reuse.trial_columns import Trials
-    from archir.search.candidate import MultiTrial
+    from archir.search.ask_tell import Search
     from archir.spaces.architecture import Architecture
     from archir.spaces.scores import Scores
     from archir.spaces.space import Space
@@ -565,7 +565,7 @@ def results(path: str | Path, space: Space, *, map: str | Path | None = None, me
     return read(Path(path), None if map is None else Path(map), require_space(space), measures)
 
 
-def strategy(name: str, space: Space, options: Mapping[str, Any] | None = None, *, seed: int = 0) -> MultiTrial:
+def strategy(name: str, space: Space, options: Mapping[str, Any] | None = None, *, seed: int = 0) -> Search:
     """Create a search strategy that tries many architectures.
 
     Args:

@@ -28,7 +28,11 @@ class ScoredCandidate:
 
 class Search(ABC):
     """Base class of ask-tell strategies: `ask` hands out the batches that `propose` returns, `tell` collects their
-    scores."""
+    scores.
+
+    Proposals must be a deterministic function of the seed and of the scores, taken in id order. No state is therefore
+    stored: to resume a search, create the strategy with the same seed and replay the scores of the finished batches.
+    """
 
     batch_name: ClassVar[str] = "batch"
     """Word for a batch in messages and reports, such as "generation" or "rung"."""

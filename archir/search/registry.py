@@ -8,11 +8,11 @@ from typing import Any
 
 from archir.diagnostics.errors import fail
 from archir.plugins.registry import Registry
-from archir.search.candidate import MultiTrial
+from archir.search.ask_tell import Search
 from archir.spaces.space import Space
 from archir.utils.settings import Settings, parse_settings
 
-Factory = Callable[[Space, Any, int], MultiTrial]
+Factory = Callable[[Space, Any, int], Search]
 """Function that creates a strategy from (space, options, seed)."""
 
 
@@ -48,7 +48,7 @@ def strategy_kind(name: str) -> StrategyKind:
     return kind
 
 
-def create(name: str, space: Space, options: Mapping[str, Any] | None = None, seed: int = 0) -> MultiTrial:
+def create(name: str, space: Space, options: Mapping[str, Any] | None = None, seed: int = 0) -> Search:
     """Create a strategy by name. Raises ArchError: A2504 (no such strategy), A1109 (invalid options)."""
     kind = strategy_kind(name)
     return kind.make(space, parse_settings(kind.options, options or {}, f"strategy `{name}`: "), seed)

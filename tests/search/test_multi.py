@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import archir
 from archir.diagnostics.errors import ArchError
 from archir.diagrams.diagram import value_at
-from archir.search.candidate import Candidate, MultiTrial, Scores
+from archir.search.ask_tell import Search
+from archir.search.candidate import Candidate, Scores
 from archir.search.proposals import Proposals
 from archir.search.registry import STRATEGIES, create
 from archir.search.variation import crossover, moved, resample_choices
@@ -58,7 +59,7 @@ def score(candidate: Candidate, salt: int = 0) -> dict[str, float]:
     return {"accuracy": random.Random(f"{candidate.hash} {salt}").random() * candidate.budget}
 
 
-def run(search: MultiTrial, salt: int = 0, failing: float = 0.0, most: int = 10_000) -> list[Told]:
+def run(search: Search, salt: int = 0, failing: float = 0.0, most: int = 10_000) -> list[Told]:
     """Search to its end, or until so many batches; what was told. Some candidates fail."""
     history: list[Told] = []
     while (batch := search.ask()) and len(history) < most:

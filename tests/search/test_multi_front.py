@@ -22,7 +22,6 @@ SVG = "{http://www.w3.org/2000/svg}"
 @pytest.fixture(scope="module")
 def search() -> Search:
     made = create("nsga2", BOUND, {"population": 12, "generations": 4}, 1)
-    assert isinstance(made, Search)
     run(made, failing=0.1)
     return made
 
@@ -83,7 +82,6 @@ def test_edge_corners_are_worse_than_front_points(search: Search, senses: tuple[
     """Every corner is as good as its two neighbours in one objective each, and better than neither."""
     aims = [f"{name}:{sense}" for name, sense in zip(("accuracy", "macs"), senses, strict=True)]
     made = create("random", BOUND, {"objectives": aims, "trials": 40}, 2)
-    assert isinstance(made, Search)
     run(made)
     picture = drawn(made, {one.id for one, _ in made.front()}, *aims)
     edge = next(path for path in picture.iter(f"{SVG}path") if path.get("class") == "edge")

@@ -71,15 +71,13 @@ class TrialStrategy:
 
     steps = 1
 
-    def __init__(self, job: Job, options: TrialOptions, make: Callable[[Space, int], Any]) -> None:
+    def __init__(self, job: Job, options: TrialOptions, make: Callable[[Space, int], Search]) -> None:
         """Create the search; `make` creates it from a space and a seed."""
         self.job, self.options = job, options
         self.opened = fix_choices(job.space, job.phase.open, job.phase.fixed, job.architecture)
         space = options.within(self.opened.space)
-        search = make(space, derive_seed(job.seed, "trials"))
-        assert isinstance(search, Search)
-        self.search = search
-        self.epochs, self.unit = search.batches, search.batch_name
+        self.search = make(space, derive_seed(job.seed, "trials"))
+        self.epochs, self.unit = self.search.batches, self.search.batch_name
         self.batches = 0
         self.scores_by_id: dict[int, Scores | None] = {}
         """Scores of the candidates tried so far, by id; None for failed candidates."""

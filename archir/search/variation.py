@@ -35,13 +35,8 @@ MAX_NEIGHBOURS = 1_000
 """Maximum number of neighbours that are enumerated; if there are more, this many are sampled."""
 
 
-def resample_choices(space: Space, parent: Architecture, rng: random.Random, probability: float) -> Architecture:
-    """Return a mutant: each choice is resampled with the given probability, else copied from the parent."""
-    return space.decode(resample_codes(space, parent.codes, rng, probability))
-
-
 def resample_codes(space: Space, parent: Codes, rng: random.Random, probability: float) -> Codes:
-    """Like `resample_choices`, on codes."""
+    """Return a mutant: each choice is resampled with the given probability, else copied from the parent."""
     position, count = _sample_gap(rng, probability), len(parent)
     if position >= count:
         return parent
@@ -118,16 +113,12 @@ def neighbours(space: Space, parent: Architecture, rng: random.Random) -> Iterat
     yield from (space.decode(codes) for codes in children if codes != parent.codes)
 
 
-def crossover(space: Space, first: Architecture, second: Architecture, rng: random.Random) -> Architecture:
-    """Return a crossover: each choice is copied from one of the parents with equal probability.
+def crossover_codes(space: Space, first: Codes, second: Codes, rng: random.Random, probability: float = 0.0) -> Codes:
+    """Return a crossover: each choice is copied from one of the parents with equal probability, or resampled with the
+    given probability.
 
     A choice that is active in only one parent is copied from that parent.
     """
-    return space.decode(crossover_codes(space, first.codes, second.codes, rng))
-
-
-def crossover_codes(space: Space, first: Codes, second: Codes, rng: random.Random, probability: float = 0.0) -> Codes:
-    """Like `crossover`, on codes, with each choice resampled with the given probability."""
     if first == second:
         return resample_codes(space, first, rng, probability)
     count = len(first)

@@ -175,11 +175,10 @@ def choice(alternatives: tuple[Any, ...], take: int | None = None) -> Choice:
         (choice(("a", "b", "c")), {(0, 1): 1.0, (0, 2): 1.0, (0, -1): 0.5, (1, 1): 0.0}),
         (choice((2, 4, 8)), {(0, 1): 0.5, (0, 2): 1.0, (1, 2): 0.5, (0, -1): 0.5, (1, -1): 0.5, (2, -1): 0.5}),
         (choice((8, 2, 4)), {(0, 1): 1.0, (1, 2): 1.0}),
-        (choice((False, True)), {(0, 1): 1.0}),
         (choice(("a", "b", "c", "d"), 2), {(0, 0): 0.0, (0, 5): 1.0, (0, 1): 0.5}),
         (choice((7,)), {(0, 0): 0.0}),
     ],
-    ids=["names", "numbers", "numbers without order", "truths", "two of four", "one"],
+    ids=["names", "numbers", "numbers without order", "two of four", "one"],
 )
 def test_encoded_outcomes_have_expected_distances(one: Choice, distances: dict[tuple[int, int], float]) -> None:
     for pair, wanted in distances.items():

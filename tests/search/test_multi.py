@@ -17,7 +17,7 @@ from archir.search.ask_tell import Search
 from archir.search.candidate import Candidate, Scores
 from archir.search.proposals import Proposals
 from archir.search.registry import STRATEGIES, create
-from archir.search.variation import crossover, moved, resample_choices
+from archir.search.variation import crossover_codes, moved, moved_codes, resample_codes
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 from tests.soak import with_soak
@@ -214,11 +214,11 @@ def test_children_are_architectures(seed: int, p: float) -> None:
     rng = random.Random(seed)
     one, other = REQUIRED.sample(rng), REQUIRED.sample(rng)
     for child in (
-        resample_choices(REQUIRED, one, rng, p),
-        moved(REQUIRED, one, rng),
-        crossover(REQUIRED, one, other, rng),
+        resample_codes(REQUIRED, one.codes, rng, p),
+        moved_codes(REQUIRED, one.codes, rng),
+        crossover_codes(REQUIRED, one.codes, other.codes, rng),
     ):
-        assert fits(REQUIRED, child)
+        assert fits(REQUIRED, REQUIRED.decode(child))
 
 
 @settings(max_examples=60, deadline=None)
@@ -226,11 +226,11 @@ def test_children_are_architectures(seed: int, p: float) -> None:
 def test_a_child_has_its_genes_from_its_parents(seed: int) -> None:
     rng = random.Random(seed)
     one, other = PLAIN.sample(rng), PLAIN.sample(rng)
-    child = crossover(PLAIN, one, other, rng)
-    for code, *parents in zip(child.codes, one.codes, other.codes, strict=True):
+    child = crossover_codes(PLAIN, one.codes, other.codes, rng)
+    for code, *parents in zip(child, one.codes, other.codes, strict=True):
         known = {parent for parent in parents if parent >= 0}
         assert code == -1 or not known or code in known
-    assert crossover(PLAIN, one, one, rng) == one == resample_choices(PLAIN, one, rng, 0.0)
+    assert crossover_codes(PLAIN, one.codes, one.codes, rng) == one.codes == resample_codes(PLAIN, one.codes, rng, 0.0)
 
 
 @settings(max_examples=60, deadline=None)

@@ -83,8 +83,8 @@ def test_mutation_reaches_and_leaves_rare_architecture(space: Space) -> None:
     assert [one["way"] for one in space.neighbors(skip)] == ["deep"]
     assert skip in {space.mutate(deep, rng) for _ in range(300)}
     assert skip in {variation.moved(space, deep, rng) for _ in range(300)}
-    assert skip in {variation.resample_choices(space, deep, rng, 0.5) for _ in range(50)}
-    assert skip in {variation.crossover(space, deep, skip, rng) for _ in range(50)}
+    assert skip.codes in {variation.resample_codes(space, deep.codes, rng, 0.5) for _ in range(50)}
+    assert skip.codes in {variation.crossover_codes(space, deep.codes, skip.codes, rng) for _ in range(50)}
 
 
 def test_rare_architecture_inherits_supernet_weights(space: Space) -> None:

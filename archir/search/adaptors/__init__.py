@@ -12,7 +12,7 @@ from itertools import islice
 
 import numpy as np
 
-from archir.diagrams.diagram import Choice
+from archir.diagrams.diagram import Choice, Label
 from archir.search.variation import neighbours
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
@@ -61,9 +61,7 @@ class _Picks(dict[int, int]):
         return self[position]
 
 
-def plain_label(choice: Choice, outcome: int) -> str | int | float | bool:
+def plain_label(choice: Choice, outcome: int) -> Label:
     """Return the label of an outcome as a scalar; the labels of a k-subset are joined by commas."""
     label = choice.label(outcome)
-    if isinstance(label, list):
-        return ", ".join(map(str, label))
-    return label if isinstance(label, str | int | float | bool) else str(label)
+    return ", ".join(map(str, label)) if isinstance(label, list) else label

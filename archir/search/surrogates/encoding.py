@@ -78,7 +78,7 @@ def _vector(choice: Choice, outcome: int) -> Floats:
 
 def is_ordered(choice: Choice) -> bool:
     """Return True if a choice selects one of several ascending numbers."""
-    numbers = [label for label in choice.alternatives if isinstance(label, int | float) and not isinstance(label, bool)]
+    numbers = [label for label in choice.alternatives if isinstance(label, int)]
     return choice.k is None and len(numbers) == choice.outcome_count and all(a < b for a, b in pairwise(numbers))
 
 

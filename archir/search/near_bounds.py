@@ -16,7 +16,6 @@ from math import ceil
 import numpy as np
 from pydantic import Field, model_validator
 
-from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Constraint
 from archir.spaces.space import Space
 from archir.utils.settings import Settings
@@ -52,7 +51,7 @@ class CostBounds(Settings):
         return self
 
     def within(self, space: Space) -> Space:
-        """Return the space restricted to the bounds. Raises ArchError (A1603) if no architecture satisfies them."""
+        """Return the space restricted to the bounds. Raises ArchError as `restrict` does."""
         return restrict(space, self.where, self.min_budget_fraction) if self.where else space
 
 
@@ -62,8 +61,9 @@ def restrict(space: Space, bounds: str, min_fraction: float) -> Space:
     `bounds` is a text such as `macs <= 0.5x and params < 1M`. If there are several upper bounds, the minimum applies to
     the bound with the most architectures close to it (a bound that the others imply has none). If fewer than 1,000
     architectures reach the fraction, the fraction is lowered in steps of 0.1. If a bound is not a plain range of a cost
-    that is summed over nodes, such as a bound on peak memory, the bounds apply without a minimum cost. Raises ArchError
-    (A1603) if no architecture satisfies the bounds.
+    that is summed over nodes, such as a bound on peak memory, the bounds apply without a minimum cost. Raises
+    ArchError: A1603 (no architecture satisfies the bounds), A1005 (those that do can only be sampled, and hardly any
+    sample does).
     """
     within = space.where(bounds)
     if not min_fraction or not within.bounds.has_only_ranges:
@@ -98,13 +98,7 @@ def _with_constraint(within: Space, constraint: Constraint) -> Space:
 def _sample_counter(within: Space) -> Callable[[Constraint], int]:
     """Return a function that counts how many of SAMPLES random architectures satisfy a constraint.
 
-    Every call uses the same samples. It returns 0 if architectures within the bounds are too rare to be sampled.
+    Every call uses the same samples.
     """
-    try:
-        codes = within.sample_codes(SAMPLES, np.random.default_rng(0))
-    except ArchError as error:
-        if error.diagnostics[0].code != "A1005":
-            raise
-        return lambda minimum: 0
-    costs = within.cost(codes)
+    costs = within.cost(within.sample_codes(SAMPLES, np.random.default_rng(0)))
     return lambda minimum: int((costs[str(minimum.cost)] >= int(minimum.limit)).sum())

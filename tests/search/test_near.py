@@ -68,6 +68,13 @@ def test_uncountable_space_is_restricted_by_sampling(monkeypatch: pytest.MonkeyP
     assert used(restrict(SPACE, "macs <= 0.5x and macs >= 0.1x", 1.0)) >= 0.4
 
 
+def test_rejects_bound_that_hardly_any_sample_satisfies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archir.costs.account.Account.is_countable", lambda account, ranges: False)
+    monkeypatch.setattr("archir.spaces.rows.MAX_REJECTIONS", 100)
+    with pytest.raises(ArchError, match="A1005"):
+        restrict(SPACE, f"macs <= {min(EACH['macs'])}", 0.9)
+
+
 def test_rejects_budget_fraction_without_bound() -> None:
     with pytest.raises(
         ArchError, match=r"A1109.*`min_budget_fraction` is a fraction of a bound in `where`, which is missing"

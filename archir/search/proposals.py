@@ -16,7 +16,7 @@ BATCH, MAX_BATCH = 64, 1024
 """Number of architectures sampled at once: initially, and at most. It doubles with each batch."""
 MAX_REPEATS = 1_000
 """After this many consecutive duplicate samples, the remaining architectures are enumerated instead."""
-MAX_ENUMERATED = 20_000
+MAX_HASHED = 20_000
 """Maximum size of a space whose remaining architectures are enumerated; each needs a canonical hash, which takes
 milliseconds. In larger spaces, sampling ends instead."""
 
@@ -134,10 +134,8 @@ class Proposals:
         return self._sampled.popleft()
 
     def _unseen(self) -> Iterator[Architecture]:
-        """Yield the architectures not seen yet in random order; none if the space exceeds MAX_ENUMERATED."""
-        architectures: Iterable[Architecture] = (
-            self.space.enumerate() if self.space.satisfying <= MAX_ENUMERATED else ()
-        )
+        """Yield the architectures not seen yet in random order; none if the space exceeds MAX_HASHED."""
+        architectures: Iterable[Architecture] = self.space.enumerate() if self.space.satisfying <= MAX_HASHED else ()
         unseen = [architecture for architecture in architectures if architecture.codes not in self.seen]
         self.rng.shuffle(unseen)
         return iter(unseen)

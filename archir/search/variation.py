@@ -22,7 +22,7 @@ from archir.search.ask_tell import ScoredCandidate
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space, random_fallback
 
-Codes = tuple[int, ...]
+OutcomeCodes = tuple[int, ...]
 """Outcome index of each choice of an architecture; -1 for inactive choices."""
 RESAMPLE = -2
 """Preferred outcome that marks a choice to be resampled; no outcome has this index."""
@@ -35,7 +35,7 @@ MAX_NEIGHBOURS = 1_000
 """Maximum number of neighbours that are enumerated; if there are more, this many are sampled."""
 
 
-def resample_codes(space: Space, parent: Codes, rng: random.Random, probability: float) -> Codes:
+def resample_codes(space: Space, parent: OutcomeCodes, rng: random.Random, probability: float) -> OutcomeCodes:
     """Return a mutant: each choice is resampled with the given probability, else copied from the parent."""
     position, count = _sample_gap(rng, probability), len(parent)
     if position >= count:
@@ -63,7 +63,7 @@ def moved(space: Space, parent: Architecture, rng: random.Random) -> Architectur
     return space.decode(moved_codes(space, parent.codes, rng))
 
 
-def moved_codes(space: Space, parent: Codes, rng: random.Random) -> Codes:
+def moved_codes(space: Space, parent: OutcomeCodes, rng: random.Random) -> OutcomeCodes:
     """Like `moved`, on codes."""
     for _ in range(MAX_TRIES):
         position = _sample_position(space, parent, rng)
@@ -76,7 +76,7 @@ def moved_codes(space: Space, parent: Codes, rng: random.Random) -> Codes:
     return parent
 
 
-def _sample_position(space: Space, parent: Codes, rng: random.Random) -> int | None:
+def _sample_position(space: Space, parent: OutcomeCodes, rng: random.Random) -> int | None:
     """Sample an active choice with several outcomes; None if there is none."""
     outcomes, count = space.outcome_counts, len(parent)
     for _ in range(MAX_TRIES if count else 0):
@@ -87,7 +87,7 @@ def _sample_position(space: Space, parent: Codes, rng: random.Random) -> int | N
     return rng.choice(positions) if positions else None
 
 
-def _changed_codes(space: Space, parent: Codes, position: int, outcome: int, rng: random.Random) -> Codes:
+def _changed_codes(space: Space, parent: OutcomeCodes, position: int, outcome: int, rng: random.Random) -> OutcomeCodes:
     """Return the parent with another outcome of one choice, and with the changes of later choices that this requires.
 
     If earlier choices and the constraints exclude the outcome, an allowed one is sampled, which may be the parent's.
@@ -113,7 +113,9 @@ def neighbours(space: Space, parent: Architecture, rng: random.Random) -> Iterat
     yield from (space.decode(codes) for codes in children if codes != parent.codes)
 
 
-def crossover_codes(space: Space, first: Codes, second: Codes, rng: random.Random, probability: float = 0.0) -> Codes:
+def crossover_codes(
+    space: Space, first: OutcomeCodes, second: OutcomeCodes, rng: random.Random, probability: float = 0.0
+) -> OutcomeCodes:
     """Return a crossover: each choice is copied from one of the parents with equal probability, or resampled with the
     given probability.
 

@@ -17,7 +17,7 @@ from archir.search.variation import neighbours
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 
-MAX_NEIGHBOURS, SAMPLES = 256, 256
+REPLACEMENT_NEIGHBOURS, REPLACEMENT_SAMPLES = 256, 256
 """If the picked architecture breaks a cost bound: maximum number of its neighbours, and number of random
 architectures, that are considered as replacement."""
 
@@ -43,8 +43,8 @@ def _replacement(space: Space, picked: Architecture) -> Architecture:
     It is the closest one among neighbours of `picked` and random architectures.
     """
     rng = random.Random(str(picked.codes))
-    near = [neighbour.codes for neighbour in islice(neighbours(space, picked, rng), MAX_NEIGHBOURS)]
-    samples = space.sample_codes(SAMPLES, np.random.default_rng(rng.getrandbits(64)))
+    near = [neighbour.codes for neighbour in islice(neighbours(space, picked, rng), REPLACEMENT_NEIGHBOURS)]
+    samples = space.sample_codes(REPLACEMENT_SAMPLES, np.random.default_rng(rng.getrandbits(64)))
     rows = np.concatenate([np.array(near, np.int16).reshape(len(near), len(picked.codes)), samples])
     rows = rows[space.bounds_mask(rows)]
     return space.decode(rows[np.argmin((rows != np.array(picked.codes)).sum(1))])

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from archir.search.ask_tell import ScoredCandidate, Search
 from archir.search.candidate import Candidate
 from archir.search.registry import strategy
-from archir.search.variation import Codes, Ranking, SortKey, crossover_codes, moved_codes, resample_codes
+from archir.search.variation import OutcomeCodes, Ranking, SortKey, crossover_codes, moved_codes, resample_codes
 from archir.spaces.space import Space
 from archir.utils.settings import Amount, Count, Settings
 
@@ -160,16 +160,16 @@ class Evolution(Search):
         self.parents.popleft()
         self._ranking.remove(self._keys.popleft())
 
-    def _parent(self) -> Codes:
+    def _parent(self) -> OutcomeCodes:
         return self._ranking.winner(self.rng).candidate.architecture.codes
 
-    def _mutation(self) -> Codes:
+    def _mutation(self) -> OutcomeCodes:
         parent, probability = self._parent(), self.options.probability
         if probability is None:
             return moved_codes(self.space, parent, self.rng)
         return resample_codes(self.space, parent, self.rng, probability)
 
-    def _crossover(self) -> Codes:
+    def _crossover(self) -> OutcomeCodes:
         return crossover_codes(self.space, self._parent(), self._parent(), self.rng)
 
     @property

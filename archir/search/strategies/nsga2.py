@@ -13,7 +13,7 @@ from archir.search.ask_tell import ScoredCandidate, Search
 from archir.search.candidate import Candidate
 from archir.search.pareto import crowding_distances, front_ranks
 from archir.search.registry import strategy
-from archir.search.variation import Codes, crossover_codes, resample_codes, sample_winner
+from archir.search.variation import OutcomeCodes, crossover_codes, resample_codes, sample_winner
 from archir.spaces.space import Space
 from archir.utils.settings import Count, ListAsTuple, Settings
 
@@ -89,10 +89,10 @@ class Nsga2(Search):
         trials = inf if self.max_trials is None else ceil(self.max_trials / self.options.population)
         return int(min(self.options.generations or inf, trials))
 
-    def _parent(self) -> Codes:
+    def _parent(self) -> OutcomeCodes:
         return self.population[sample_winner(len(self.population), 2, self.rng)].candidate.architecture.codes
 
-    def _child(self) -> Codes:
+    def _child(self) -> OutcomeCodes:
         """Return the codes of a child: a mutant of one parent, or a mutated crossover of two."""
         parent, rng = self._parent(), self.rng
         free = len(parent) - parent.count(-1) - sum([parent[i] >= 0 for i in self._fixed])

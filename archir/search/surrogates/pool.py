@@ -11,7 +11,7 @@ from archir.search.ask_tell import ScoredCandidate
 from archir.search.candidate import Candidate
 from archir.search.proposals import Proposals
 from archir.search.surrogates.encoding import Encoding, Floats, normal_scores
-from archir.search.variation import Codes, moved_codes
+from archir.search.variation import OutcomeCodes, moved_codes
 from archir.utils.settings import Amount, Count, Settings
 
 MAX_OBSERVATIONS = 400
@@ -63,7 +63,7 @@ class CandidatePool:
         order = np.argsort(-values, kind="stable").tolist()
         return self.proposals.take((self.space.decode(pool[index]) for index in order), count, budget)
 
-    def _pool(self, parents: Sequence[Codes]) -> list[Codes]:
+    def _pool(self, parents: Sequence[OutcomeCodes]) -> list[OutcomeCodes]:
         """Return the codes of the pool: distinct, not seen before, and within all bounds."""
         seen = self.proposals.seen
         children = [self._child(parents[i % len(parents)]) for i in range(self.options.children)] if parents else []
@@ -74,7 +74,7 @@ class CandidatePool:
         samples = map(tuple, self.space.sample_codes(self.options.drawn, self._generator).tolist())
         return list(dict.fromkeys([*candidates, *(codes for codes in samples if codes not in seen)]))
 
-    def _child(self, parent: Codes) -> Codes:
+    def _child(self, parent: OutcomeCodes) -> OutcomeCodes:
         """Return the codes of a mutant of `parent`, with one or more choices changed."""
         child = moved_codes(self.space, parent, self.rng)
         while self.rng.random() < EXTRA_MUTATION:

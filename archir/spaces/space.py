@@ -42,7 +42,10 @@ MAX_PROOF_STEPS = 200
 If the search needs more steps, all architectures that satisfy the constraints are counted instead.
 """
 MAX_TRIES = 10_000
-"""Maximum number of consecutive samples that violate bounds on costs or repeat earlier samples."""
+"""Maximum number of changes that `mutate` tries to find one that satisfies the constraints."""
+MAX_REPEATS = 1_000
+"""Maximum number of consecutive samples that compute the function of an earlier sample; each may need a canonical hash,
+which takes milliseconds."""
 MAX_COUNTED = 50_000
 """Maximum number of architectures that are enumerated to count those within bounds.
 
@@ -413,26 +416,24 @@ class Space:
         to be found by sampling.
         """
         rng = seed if isinstance(seed, random.Random) else random.Random(seed)
-        sampled: set[Architecture] = set()
-
-        def candidates() -> Iterator[Architecture]:
-            """Yield different architectures: sampled ones first, then, in a small space, all that sampling did not
-            find."""
-            tries = 0
-            while len(sampled) < self.satisfying and tries < MAX_TRIES:
-                architecture = self.sample(rng, policy)
-                tries = 0 if architecture not in sampled else tries + 1
-                if tries == 0:
-                    sampled.add(architecture)
-                    yield architecture
-            if len(sampled) < self.satisfying <= MAX_ENUMERATED:
-                yield from (architecture for architecture in self.enumerate() if architecture not in sampled)
-
-        different = list(islice(self.unique(candidates()), n))
+        seen: set[Architecture] = set()
+        different: dict[str, Architecture] = {}
+        repeats = 0
+        while len(different) < n and len(seen) < self.satisfying and repeats < MAX_REPEATS:
+            architecture = self.sample(rng, policy)
+            repeats += 1
+            if architecture not in seen:
+                seen.add(architecture)
+                if different.setdefault(self.canonical(architecture), architecture) is architecture:
+                    repeats = 0
+        if len(different) < n and len(seen) < self.satisfying <= MAX_ENUMERATED:
+            rest = (architecture for architecture in self.enumerate() if architecture not in seen)
+            while len(different) < n and (architecture := next(rest, None)) is not None:
+                different.setdefault(self.canonical(architecture), architecture)
         if len(different) < n:
             reason = "there are no more" if self.satisfying <= MAX_ENUMERATED else "sampling hardly finds any others"
             raise fail("A1009", f"found {len(different):,} different architectures of {n:,}: {reason}")
-        return different
+        return list(different.values())
 
     # many architectures at once
 

@@ -350,11 +350,21 @@ def test_unique_yields_one_architecture_per_hash() -> None:
 def test_rare_architectures_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     from archir.spaces import space as module
 
-    monkeypatch.setattr(module, "MAX_TRIES", 1)
+    monkeypatch.setattr(module, "MAX_REPEATS", 1)
     assert len(archir.loads(SMALL).sample_unique(6)) == 6
     monkeypatch.setattr(module, "MAX_ENUMERATED", 1)
     with pytest.raises(ArchError, match="sampling hardly finds any others"):
         archir.loads(SMALL).sample_unique(6)
+
+
+def test_sampling_ends_in_a_large_space_with_few_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    from archir.spaces import space as module
+
+    monkeypatch.setattr(module, "MAX_REPEATS", 20)
+    body = "for i in 0..40 { x = x |> choose op { a: relu, b: identity } }"
+    space = archir.loads(f"net n {{ input x: f32[4, 6, 6]\n x = relu(x)\n {body}\n output y = x }}")
+    with pytest.raises(ArchError, match=r"A1009.*found 1 different architectures of 3: sampling hardly finds any"):
+        space.sample_unique(3)
 
 
 def test_count_and_sample_commands_support_unique(tmp_path: Path) -> None:

@@ -130,10 +130,11 @@ def read_results(file: Path, mapping_file: Path | None, space: Space, measures: 
             ]
     if problems:
         raise ArchError(*problems)
-    rows, groups = _index_architectures(codes)
+    is_inside = (codes != UNKNOWN).all(1) & _satisfies_constraints(space, codes)
+    rows, groups = _index_architectures(codes, is_inside)
     if not rows:
         text = f"none of the {table.row_count:,} rows of {table.file} is an architecture of `{space.name}`"
-        raise fail("A2252", text, None, _unknown_cells_hint(space, codes))
+        raise fail("A2252", text, None, _outside_hint(space, codes))
     averaged = {
         name: [(part, _architecture_means(each, groups, len(rows))) for part, each in trainings]
         for name, trainings in values.items()
@@ -269,16 +270,26 @@ def _match_label(cell: Any, choice: Choice) -> Any:
     return alternatives.get(str(cell).lower(), cell)
 
 
-def _index_architectures(codes: Codes) -> tuple[dict[tuple[int, ...], int], NDArray[np.int64]]:
+def _satisfies_constraints(space: Space, codes: Codes) -> NDArray[np.bool_]:
+    """Return a mask of the rows that satisfy all constraints on choices; rows with an `UNKNOWN` cell may have either
+    value."""
+    sampler, rows = RowSampler(space.order), np.arange(len(codes))
+    conditions = [constraint.condition for constraint in space.graph.constraints if constraint.cost is None]
+    masks = [sampler.evaluate(condition, codes, rows).astype(bool) for condition in conditions]
+    return np.logical_and.reduce(masks, axis=0) if masks else np.ones(len(codes), bool)
+
+
+def _index_architectures(
+    codes: Codes, is_inside: NDArray[np.bool_]
+) -> tuple[dict[tuple[int, ...], int], NDArray[np.int64]]:
     """Return an index for each distinct architecture, and for each row of the table the index of its architecture.
 
-    Rows with an `UNKNOWN` cell have index -1.
+    Rows outside of the space have index -1.
     """
     rows: dict[tuple[int, ...], int] = {}
-    is_complete = (codes != UNKNOWN).all(1)
     groups = [
-        rows.setdefault(tuple(row), len(rows)) if is_known else -1
-        for row, is_known in zip(codes.tolist(), is_complete.tolist(), strict=True)
+        rows.setdefault(tuple(row), len(rows)) if inside else -1
+        for row, inside in zip(codes.tolist(), is_inside.tolist(), strict=True)
     ]
     return rows, np.array(groups, np.int64)
 
@@ -299,9 +310,12 @@ def _row_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(np.where(is_valid, values, 0.0).sum(1) / is_valid.sum(1), np.float64)
 
 
-def _unknown_cells_hint(space: Space, codes: Codes) -> str:
-    """Return a hint that names the choice with the most cells that are not an alternative's label."""
-    position = int((codes == UNKNOWN).sum(0).argmax())
+def _outside_hint(space: Space, codes: Codes) -> str:
+    """Return a hint that names the choice with the most cells that are not an alternative's label, if there are any."""
+    unknown_counts = (codes == UNKNOWN).sum(0)
+    if not unknown_counts.any():
+        return "the rows break the constraints of the space"
+    position = int(unknown_counts.argmax())
     choice = space.choices[position]
     labels = join_names([str(alternative) for alternative in choice.alternatives])
     return f"most cells of `{choice.path}` are not among its labels: {labels}"

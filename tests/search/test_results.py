@@ -111,6 +111,27 @@ def test_row_filter_selects_rows(tmp_path: Path) -> None:
         table(tmp_path, f'{MAPPING}\n[rows]\n"ms" = -1\n')
 
 
+def test_rows_that_break_a_constraint_are_outside(tmp_path: Path) -> None:
+    pairs = [(a, b) for a in (1, 3) for b in (1, 3)]
+    text = "a,b,accuracy\n" + "".join(f"{a},{b},{a * b}\n" for a, b in pairs)
+    (tmp_path / "table.csv").write_text(text)
+    (tmp_path / "table.toml").write_text('[choices]\na = "a"\nb = "b"\n[measures]\naccuracy = "accuracy"\n')
+
+    def space(most: int) -> archir.Space:
+        body = f"a = choose a(1, 3)\nb = choose b(1, 3)\nrequire a + b <= {most}"
+        return archir.loads(f"net n {{ input x: f32[4, 8, 8]\n {body}\n output y = x |> conv(a) |> conv(b) }}")
+
+    results = archir.results(tmp_path / "table.csv", space(4))
+    assert (len(results), results.outside_count, results.row_count) == (3, 1, 4)
+    assert {tuple(one.values()) for one in space(4).enumerate()} == {*pairs} - {(3, 3)}
+    assert all(one in results for one in space(4).enumerate())
+    rows = "\n".join(text.splitlines()[::4])  # only the row of (3, 3)
+    (tmp_path / "table.csv").write_text(rows)
+    with pytest.raises(ArchError, match=r"A2252") as refused:
+        archir.results(tmp_path / "table.csv", space(4))
+    assert refused.value.diagnostics[0].hint == "the rows break the constraints of the space"
+
+
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
 def test_every_strategy_runs_on_result_table(name: str, tmp_path: Path) -> None:
     found = table(tmp_path)

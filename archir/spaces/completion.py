@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -14,20 +14,40 @@ from archir.spaces.rows import Policy
 from archir.spaces.space import Space
 
 FixedOutcomes = Mapping[str, int]
-"""Fixed outcomes of choices, by path; they apply if the choices are active and constraints allow them."""
+"""Fixed outcomes of choices, by path; they apply where the choices are active."""
 
 MAX_SAMPLES = 200
 """Maximum number of architectures that are sampled to find one that satisfies the bounds on costs."""
 
 
 def complete(space: Space, fixed: FixedOutcomes, rng: random.Random, policy: Policy = "architectures") -> Architecture:
-    """Return an architecture with these fixed outcomes; other choices are sampled as by `Space.sample`.
+    """Return an architecture whose choices are made in order: with the fixed outcome if the choices before it allow it,
+    otherwise sampled as by `Space.sample`.
 
     If none of MAX_SAMPLES samples satisfies the bounds on costs, the result is sampled without fixed outcomes.
     """
+    return _first_within(space, lambda: space.decode(space.complete_codes(fixed, rng, policy)), rng, policy)
+
+
+def sample_fixed(
+    space: Space, fixed: FixedOutcomes, count: int, rng: random.Random, policy: Policy = "architectures"
+) -> list[Architecture]:
+    """Sample `count` of the architectures in which the choices in `fixed` have these outcomes where they are active.
+
+    They are sampled as by `Space.sample`. If none of MAX_SAMPLES samples satisfies the bounds on costs, an architecture
+    is sampled without fixed outcomes. Raises ArchError (A0510) if constraints allow no architecture with the fixed
+    outcomes.
+    """
+    return [
+        _first_within(space, lambda: space.sample_fixed(fixed, 1, rng, policy)[0], rng, policy) for _ in range(count)
+    ]
+
+
+def _first_within(space: Space, draw: Callable[[], Architecture], rng: random.Random, policy: Policy) -> Architecture:
+    """Return the first of MAX_SAMPLES drawn architectures within the bounds on costs, or else a sample of the space."""
     for _ in range(MAX_SAMPLES):
-        architecture = space.decode(space.complete_codes(fixed, rng, policy))
-        if not space.has_cost_bounds or space.within(architecture):
+        architecture = draw()
+        if space.within(architecture):
             return architecture
     return space.sample(rng, policy)
 

@@ -12,7 +12,7 @@ from math import lcm
 
 from archir.diagrams.diagram import Choice
 from archir.spaces.architecture import Architecture
-from archir.spaces.completion import complete, largest, smallest
+from archir.spaces.completion import complete, largest, sample_fixed, smallest
 from archir.spaces.rows import Policy
 from archir.spaces.space import Space
 
@@ -35,13 +35,22 @@ def sandwich(
 ) -> list[Architecture]:
     """Return the largest and the smallest architecture, and `samples` uniformly sampled ones (sandwich rule).
 
-    See Yu et al. 2020, BigNAS. The choices with paths in `shared` are sampled first, uniformly, and have the same
-    outcomes in all of these architectures, which Pi et al. (2021, TrioNet, section 3.4) call hierarchical sampling.
-    `by` is the cost that defines largest and smallest, `policy` the distribution of the sampled architectures.
+    See Yu et al. 2020, BigNAS. The choices with paths in `shared` are sampled first, each uniformly over its possible
+    outcomes, and have the same outcomes in all of these architectures where they are active, which Pi et al. (2021,
+    TrioNet, section 3.4) call hierarchical sampling. Only tight bounds on costs may lead to other outcomes (see
+    `largest` and `sample_fixed`). `by` is the cost that defines largest and smallest, `policy` the distribution of the
+    sampled architectures.
     """
-    fixed = {c.path: rng.randrange(c.outcome_count) for c in space.choices if c.path in shared}
-    others = [complete(space, fixed, rng, policy) for _ in range(samples)]
+    drawn = space.sample(rng, "choices").outcomes if shared else {}
+    paths = [choice.path for choice in space.choices if choice.path in shared]
+    fixed = {path: drawn[path] if path in drawn else _any_outcome(space, path, rng) for path in paths}
+    others = sample_fixed(space, fixed, samples, rng, policy)
     return [largest(space, fixed, by), smallest(space, fixed, by), *others]
+
+
+def _any_outcome(space: Space, path: str, rng: random.Random) -> int:
+    """Return a sampled outcome for a choice that is inactive in the architecture that defines the shared outcomes."""
+    return rng.choice(space.possible_outcomes[path] or [0])
 
 
 def fair(space: Space, rng: random.Random) -> list[Architecture]:

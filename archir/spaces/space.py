@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.escaping import escape_to_line
-from archir.diagrams.conditions import check_satisfiable, disjoin
-from archir.diagrams.diagram import MAX_CHOICES, Diagram, Value, outcome_in, support, value_at
+from archir.diagrams.conditions import check_satisfiable, disjoin, negate
+from archir.diagrams.diagram import MAX_CHOICES, Diagram, Value, leaves, outcome_in, support, value_at
+from archir.diagrams.lifting import lift
 from archir.ir.contradictions import contradiction
 from archir.ir.graph import Constraint, Decision, Graph
 from archir.passes.specialize import specialize
@@ -53,6 +54,8 @@ Used if the bounds are not all ranges.
 """
 MAX_CACHED_HASHES = 100_000
 """Maximum number of cached canonical hashes."""
+MAX_FIXED_PROGRAMS = 64
+"""Maximum number of cached programs of architectures with fixed outcomes."""
 MAX_ENUMERATED = 1_000_000
 """Default for the maximum number of architectures that may be enumerated."""
 Fallback = Callable[[int, Sequence[int]], int]
@@ -291,21 +294,67 @@ class Space:
         keep = [fixed.get(choice.path, -1) for choice in self.choices]
         return self._complete([-2] * len(self.order), rng, policy, keep)
 
+    def sample_fixed(
+        self, fixed: Mapping[str, int], count: int, rng: random.Random, policy: Policy = "architectures"
+    ) -> list[Architecture]:
+        """Sample `count` of the architectures in which the choices in `fixed` have these outcomes where they are
+        active.
+
+        The architectures satisfy all constraints on choices, and are sampled according to `policy`; bounds on costs are
+        ignored. Raises ArchError (A0510) if there is no such architecture.
+        """
+        program = self._program
+        if fixed and (policy != "choices" or self._constrained):  # otherwise, all outcomes are always possible
+            program = self._fixed_program(tuple(sorted(fixed.items())))
+        steps = self._steps_of(program)
+        keep = [fixed.get(choice.path, -1) for choice in self.choices]
+        draft = [-2] * len(self.order)
+        return [self._architecture_of(self._complete(draft, rng, policy, keep, steps)) for _ in range(count)]
+
+    def _fixed_program(self, fixed: tuple[tuple[str, int], ...]) -> CountingProgram:
+        """Return the program of the architectures with these fixed outcomes (cached)."""
+        program = self._fixed_programs.get(fixed)
+        if program is None:
+            conditions = [*self._conditions("where", "require"), *fixed_conditions(self.order, dict(fixed))]
+            program = compile_program(self.order, conditions)
+            if program.size == 0:
+                self.check_satisfiable()
+                raise fail("A0510", "no architecture with the fixed outcomes satisfies the constraints")
+            if len(self._fixed_programs) >= MAX_FIXED_PROGRAMS:
+                self._fixed_programs.clear()
+            self._fixed_programs[fixed] = program
+        return program
+
+    @cached_property
+    def _fixed_programs(self) -> dict[tuple[tuple[str, int], ...], CountingProgram]:
+        """Cached programs by fixed outcomes."""
+        return {}
+
+    @cached_property
+    def possible_outcomes(self) -> dict[str, list[int]]:
+        """For each choice by path, the outcomes that it can have in some architecture in which it is active."""
+        possible: dict[str, list[int]] = {}
+        for path, active, distribution in self._steps:
+            parts = lift(lambda is_active, each: each.possible if is_active else (), active, distribution)
+            possible[path] = sorted({outcome for part in leaves(parts) for outcome in part})
+        return possible
+
     def _complete(
         self,
         draft: Sequence[int],
         rng: random.Random | None,
         policy: Policy = "architectures",
         keep: Sequence[int] = (),
+        steps: Sequence[tuple[str, Value, Value]] | None = None,
     ) -> list[int]:
-        """Return codes in which every -2 (undecided) is replaced.
+        """Return codes in which every -2 (undecided) is replaced; `steps` are by default those of the whole space.
 
         An inactive choice gets -1. An active choice gets its outcome in `keep` if that is possible; otherwise a sampled
         one, or without `rng` the first possible one.
         """
         codes = list(draft)
         outcomes: dict[str, int] = {}
-        for position, (path, active, distribution) in enumerate(self._steps):
+        for position, (path, active, distribution) in enumerate(steps or self._steps):
             code = codes[position]
             if code == -2:
                 if active is not True and value_at(active, outcomes) is not True:
@@ -320,10 +369,14 @@ class Space:
 
     @cached_property
     def _steps(self) -> list[tuple[str, Value, Value]]:
-        """For each choice, its path, the condition under which it is active, and its distribution given earlier
+        """Steps of the whole space: see `_steps_of`."""
+        return self._steps_of(self._program)
+
+    def _steps_of(self, program: CountingProgram) -> list[tuple[str, Value, Value]]:
+        """Return, for each choice, its path, the condition under which it is active, and its distribution given earlier
         choices."""
         paths = [(decision.choice.path, decision.active) for decision in self.order]
-        return [(path, active, self._program.distributions[path]) for path, active in paths]
+        return [(path, active, program.distributions[path]) for path, active in paths]
 
     @cached_property
     def outcome_counts(self) -> list[int]:
@@ -588,6 +641,13 @@ class Space:
                 raise TypeError(f"`specialize` takes {wanted}, and got {architecture!r}")
             architecture = self.architecture(architecture)
         return specialize(self.graph, architecture.outcomes)
+
+
+def fixed_conditions(order: Iterable[Decision], fixed: Mapping[str, int]) -> Iterator[Value]:
+    """Yield, for each choice in `fixed`, the condition that it has its fixed outcome or is inactive."""
+    for decision in order:
+        if decision.choice.path in fixed:
+            yield disjoin(negate(decision.active), outcome_in(decision.choice, [fixed[decision.choice.path]]))
 
 
 def random_fallback(rng: random.Random) -> Fallback:

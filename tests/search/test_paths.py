@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scipy.stats import chisquare
@@ -90,6 +91,71 @@ def test_all_paths_of_a_step_have_the_same_operators(trionet: Space) -> None:
         paths = sandwich(trionet, random.Random(seed), 2, first)
         for path in first:
             assert len({one[path] for one in paths if path in one}) == 1
+
+
+CONSTRAINED = """
+net constrained() {{
+    input x: f32[4, 8, 8]
+    depth = choose depth(1, 2)
+    other = choose other(1, 3, 5)
+    shared = choose shared(1, 3, 5)
+    x = x |> conv(4, kernel=other) |> conv(4, kernel=shared)
+    repeat depth {{ x = x |> choose op {{ conv: conv(4, kernel=1), act: relu, wide: conv(4, kernel=3) }} }}
+    {require}
+    output y = x
+}}
+"""
+
+
+@pytest.mark.parametrize("policy", ["choices", "architectures"])
+@pytest.mark.parametrize("shared", [{"shared"}, {"shared", "op[0]", "op[1]"}])
+@pytest.mark.parametrize("require", ["require other == shared", "require shared != 5", "require other + shared <= 6"])
+def test_constrained_paths_of_a_step_share_their_outcomes(require: str, shared: set[str], policy: Any) -> None:
+    space = archir.loads(CONSTRAINED.format(require=require))
+    everything = set(space.enumerate())
+    drawn = set()
+    for seed in range(20):
+        paths = sandwich(space, random.Random(seed), 4, shared, policy=policy)
+        assert everything.issuperset(paths)
+        for path in shared:
+            assert len({one[path] for one in paths if path in one}) == 1
+        drawn.add(paths[0]["shared"])
+        assert paths[0]["depth"] == 2
+    assert drawn == {one["shared"] for one in everything}
+
+
+def test_sandwich_is_uniform_over_architectures_with_the_shared_outcomes() -> None:
+    space = archir.loads("""
+        net uneven() {
+            input x: f32[4, 8, 8]
+            x = x |> choose op { act: relu, conv: conv(4, kernel=choose kernel(1, 3, 5, 7)) }
+            output y = x
+        }
+    """)
+    rng = random.Random(0)
+    draws = Counter(
+        str(path["op"]) for path in sandwich(space, rng, 1_000, {"op.conv.kernel"}, "macs", "architectures")[2:]
+    )
+    assert chisquare(list(draws.values())).pvalue > 1e-3
+    assert len(draws) == 2
+
+
+def test_shared_outcomes_of_inactive_choices_are_possible() -> None:
+    """An outcome that no active choice can have would rule out the architectures in which the choice is active."""
+    space = archir.loads("""
+        net conditional() {
+            input x: f32[4, 8, 8]
+            depth = choose depth(1, 2)
+            widths = [choose width(1, 3, 5) if i < depth else 0 for i in 0..2]
+            require widths[1] != 5
+            output y = x |> conv(depth * 8 + sum(widths))
+        }
+    """)
+    path = space.choices[-1].path
+    for seed in range(20):
+        top = sandwich(space, random.Random(seed), 0, {path})[0]
+        assert top["depth"] == 2
+        assert top[path] in (1, 3)
 
 
 @pytest.mark.parametrize("by", ["macs", "params"])

@@ -5,7 +5,7 @@ The network is an `archir.costs.optimal.network.Network`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
@@ -16,11 +16,11 @@ from archir.costs.optimal.network import Network, build_network
 from archir.costs.sums import Terms
 from archir.costs.tables import MAX_SUM
 from archir.diagnostics.errors import exceeds
-from archir.diagrams.conditions import disjoin, if_else, negate
-from archir.diagrams.diagram import Choice, Value, make_diagram, outcome_in
+from archir.diagrams.conditions import if_else
+from archir.diagrams.diagram import Choice, Value, make_diagram
 from archir.ir.graph import Constraint
 from archir.spaces.scores import Scores
-from archir.spaces.space import Space
+from archir.spaces.space import Space, fixed_conditions
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def compile_problem(
             raise exceeds("A3302", text, bound.span, "write `<` or `>`")
         sums += bound_sums(account, bound)
     constants, groups = bounded_tables(account, {"objective": terms}, sums)
-    chain = Chain(space.order, [*account.conditions, *_fixed_conditions(space, fixed)], groups, constants)
+    chain = Chain(space.order, [*account.conditions, *fixed_conditions(space.order, fixed)], groups, constants)
     return Problem(build_network(chain), tuple(item.limit for item in sums), scale, constant, objective)
 
 
@@ -123,10 +123,3 @@ def _table_diagram(
         return numbers.get(before, 0)
     branches = [_table_diagram(choices[1:], numbers, (*before, outcome)) for outcome in range(choices[0].outcome_count)]
     return make_diagram(choices[0], branches)
-
-
-def _fixed_conditions(space: Space, fixed: Mapping[str, int]) -> Iterator[Value]:
-    """Yield, for each fixed choice, the condition that it has its fixed outcome or is inactive."""
-    for decision in space.order:
-        if decision.choice.path in fixed:
-            yield disjoin(negate(decision.active), outcome_in(decision.choice, [fixed[decision.choice.path]]))

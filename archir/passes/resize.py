@@ -135,10 +135,12 @@ def valid_sizes(graph: Graph, dynamic: Sequence[str]) -> list[Size]:
     images = "height" in dynamic or "width" in dynamic
     if images and "tokens" in dynamic:
         raise fail("A0932", "image sizes and numbers of tokens cannot both be left open: choose one of them")
-    sizes = list(dict.fromkeys(_tried_image_sizes(graph, dynamic) if images else _tried_lengths(token_count(graph))))
+    own: Size = _image_size(graph) if images else (token_count(graph),)
+    tried = _tried_image_sizes(own, dynamic) if images else _tried_lengths(*own)
+    sizes = [size for size in dict.fromkeys(tried) if size != own]
     problems = {size: _incompatibility(graph, resize(graph, *size)) for size in sizes}
     valid = [size for size in sizes if problems[size] is None]
-    shorter = [size for size in sizes if len(size) == 1 and size < (token_count(graph),)]
+    shorter = [size for size in sizes if len(size) == 1 and size < own]
     if not valid or (shorter and not {*shorter} & {*valid}):  # unrolled steps ignore later tokens
         text, span = problems[sizes[0]] or ("", None)
         subject, size = ("sizes of images", "{} x {}") if images else ("number of tokens", "{} tokens")
@@ -191,9 +193,9 @@ def accepted_image_sizes(graph: Graph, dynamic: Sequence[str]) -> ImageSizes | N
 
 def _tried_lengths(tokens: int) -> Iterator[Size]:
     """Yield the numbers of tokens to try for a network that takes `tokens` tokens."""
-    for length_ in (tokens // 2, tokens - 1, tokens * 2, 2, 1):
-        if length_ >= 1:
-            yield (length_,)
+    for length in (tokens // 2, tokens - 1, tokens * 2, 2, 1):
+        if length >= 1:
+            yield (length,)
 
 
 def _image_size(graph: Graph) -> tuple[int, int]:
@@ -208,9 +210,9 @@ def _image_size(graph: Graph) -> tuple[int, int]:
     return height, width
 
 
-def _tried_image_sizes(graph: Graph, dynamic: Sequence[str]) -> Iterator[Size]:
-    """Yield the image sizes to try. Raises ArchError (A0932) unless the network takes images of a single size."""
-    height, width = _image_size(graph)
+def _tried_image_sizes(own: Size, dynamic: Sequence[str]) -> Iterator[Size]:
+    """Yield the image sizes to try for a network that takes images of the size `own`."""
+    height, width = own
     for factor in _TRIED_FACTORS:
         yield (
             max(1, int(height * factor)) if "height" in dynamic else height,

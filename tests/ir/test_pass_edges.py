@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import archir
+from archir.diagnostics.errors import ArchError
 from archir.equivalence.canonical import canonical_hash
 from archir.ir.graph import Graph
 from archir.ir.reader import parse_graph
@@ -230,6 +231,14 @@ def test_freeze_removes_inactive_choices() -> None:
     }""").graph
     kept = {outcome: [*freeze(graph, {"op": outcome}).decisions] for outcome in (0, 1)}
     assert kept == {0: ["last"], 1: ["op.wide.kernel", "last"]}
+
+
+def test_own_size_of_network_is_no_other_valid_size() -> None:
+    graph = archir.loads("net n { input x: f32[8, 1, 1]\n output y = x |> flatten |> linear(4) }").graph
+    with pytest.raises(ArchError, match=r"A0932.*at 2 x 2, `linear.weight` of `linear` would be"):
+        valid_sizes(graph, ["height", "width"])
+    tokens = archir.loads("net n { input x: f32[2, 8]\n output y = x |> linear(4) }").graph
+    assert valid_sizes(tokens, ["tokens"]) == [(1,), (4,)]
 
 
 def test_valid_sizes_stay_within_embedding_table() -> None:

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from archir.costs.account import PEAKS, Account
 from archir.costs.rules import rule_of
 from archir.costs.symbolic import Rule
+from archir.costs.tables import MAX_SUM
 from archir.diagnostics.errors import ArchError, LimitError, fail
 from archir.diagrams.diagram import leaves, varies
+from archir.diagrams.lifting import lift
 from archir.ir.graph import Constraint, Graph
 from archir.language.elaboration.cost_names import latency_file
 from archir.passes.cost import ADDITIVE_COSTS
@@ -47,6 +49,11 @@ def bounded_cost_rules(graph: Graph, constraints: Sequence[Constraint]) -> dict[
     return rules
 
 
+def clip_limit(bound: Constraint) -> Constraint:
+    """Return a bound whose limits fit into 64 bits; no cost is beyond the limits of the result that are clipped."""
+    return replace(bound, limit=lift(lambda limit: min(max(int(limit), -MAX_SUM), MAX_SUM), bound.limit))
+
+
 class Bounds:
     """Bounds on the costs of a space.
 
@@ -54,7 +61,8 @@ class Bounds:
     """
 
     def __init__(self, constraints: Sequence[Constraint], account: Account, rows: RowSampler) -> None:
-        self.constraints, self.account, self._rows = constraints, account, rows
+        self.constraints = [clip_limit(bound) for bound in constraints]
+        self.account, self._rows = account, rows
 
     @cached_property
     def ranges(self) -> dict[str, tuple[int, int]]:
@@ -65,7 +73,7 @@ class Bounds:
             if self._is_range(bound):
                 name = str(bound.cost)
                 low, high = _RANGES[bound.relation](int(bound.limit))
-                before = ranges.get(name, (-_INFINITY, _INFINITY))
+                before = ranges.get(name, (-MAX_SUM, MAX_SUM))
                 ranges[name] = max(before[0], low), min(before[1], high)
         return ranges
 
@@ -152,13 +160,11 @@ class Bounds:
         return lower if self.has_only_ranges else 0, upper
 
 
-_INFINITY = 2**62
-"""Number that represents infinity in ranges."""
 _RANGES: dict[str, Callable[[int], tuple[int, int]]] = {
-    "<=": lambda limit: (-_INFINITY, limit),
-    "<": lambda limit: (-_INFINITY, limit - 1),
-    ">=": lambda limit: (limit, _INFINITY),
-    ">": lambda limit: (limit + 1, _INFINITY),
+    "<=": lambda limit: (-MAX_SUM, limit),
+    "<": lambda limit: (-MAX_SUM, limit - 1),
+    ">=": lambda limit: (limit, MAX_SUM),
+    ">": lambda limit: (limit + 1, MAX_SUM),
     "==": lambda limit: (limit, limit),
 }
 _POSSIBLE: dict[str, Callable[[int, int, int, int], bool]] = {

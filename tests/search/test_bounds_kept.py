@@ -58,6 +58,21 @@ def test_rejects_bound_excluding_constant_cost() -> None:
         space.sample(0)
 
 
+def test_limits_beyond_64_bits_bound_nothing_or_everything() -> None:
+    huge = 10**23
+    conditional = layers(f"require macs <= (5K if k == 1 else {huge})")
+    assert conditional.sample(0) in set(conditional.enumerate())
+    assert conditional.count()[0] == sum(
+        one["k"] == 3 or conditional.cost(one)["macs"][0] <= 5_000 for one in layers("").enumerate()
+    )
+    assert layers("").where(f"macs >= {huge}").count() == (0, 0)
+    assert layers("").where(f"macs >= {huge} and params < 5").count() == (0, 0)
+    assert layers("").where(f"macs == -{huge}").count() == (0, 0)
+    assert layers("").where(f"macs <= {huge} and macs > -{huge} and params != {huge}").count() == (128, 128)
+    with pytest.raises(ArchError, match=f"A1603.*no architecture has macs > {huge}"):
+        layers("").where(f"macs > {huge}").sample(0)
+
+
 @pytest.mark.parametrize("n", [1, 3, 300])
 def test_rejected_samples_are_counted_across_batches(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be seen beforehand: there is no peak of this many bytes."""

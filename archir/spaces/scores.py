@@ -112,7 +112,8 @@ class _ScoresParser:
             self._add_problem("`constant` must be a number, `terms` a list and `made` an object")
             return Scores("", ())
         parsed = [self._term(item) for item in terms]
-        return Scores(str(data.get("space", "")), tuple([term for term in parsed if term]), constant, provenance)
+        terms = tuple([term for term in parsed if term])
+        return Scores(str(data.get("space", "")), terms, constant, _with_json_numbers(provenance))
 
     def _term(self, data: Any) -> Term | None:
         """Parse a term; None if it is invalid."""
@@ -184,6 +185,15 @@ def _nested_scores(term: Term, choices: Mapping[str, Choice]) -> dict[str, Any]:
 def _json_number(score: Fraction) -> float | int:
     """Return a score as a JSON number."""
     return int(score) if score.denominator == 1 else float(score)
+
+
+def _with_json_numbers(value: Any) -> Any:
+    """Return parsed JSON data with its exact numbers converted to JSON numbers."""
+    if isinstance(value, dict):
+        return {key: _with_json_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_json_numbers(item) for item in value]
+    return _json_number(value) if isinstance(value, Fraction) else value
 
 
 def _parse_exact(text: str) -> Fraction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -63,6 +64,15 @@ def test_scores_survive_file_round_trip(space: Space, tmp_path: Path) -> None:
     written = json.loads((tmp_path / "scores.json").read_text())
     assert written["kind"] == "archir scores"
     assert any("a, b" in key or "0, 1" in key for term in written["terms"] for key in term["values"])
+
+
+def test_scores_that_were_read_can_be_written(space: Space, tmp_path: Path) -> None:
+    made = {"by": "hand", "fitted_to": 12, "rank_correlation": 0.9, "parts": [{"ridge": 1e-3}, None, True]}
+    replace(additive(space), made=made).write(tmp_path / "first.json", space)
+    again = read(tmp_path / "first.json", space)
+    assert again.made == made
+    again.write(tmp_path / "second.json", space)
+    assert (tmp_path / "second.json").read_bytes() == (tmp_path / "first.json").read_bytes()
 
 
 def test_pair_terms_count_when_both_choices_are_active(space: Space, tmp_path: Path) -> None:

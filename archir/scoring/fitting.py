@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import combinations
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,10 @@ def fit_scores(
     """Fit a ridge regression on outcomes and, with `pairs`, on pairs of outcomes; return it as scores.
 
     The provenance record `made` of the result contains the rank correlation between the given scores and the
-    predictions for held-out folds. Raises ArchError (A3323) if there are too few architectures or too many features.
+    predictions for held-out folds. Raises ArchError (A3323) if there are too few architectures or too many features,
+    or if a score is not finite.
     """
+    check_finite(architectures, scores)
     if len(scores) < MIN_ARCHITECTURES:
         raise fail("A3323", f"scores must be fitted to at least {MIN_ARCHITECTURES} architectures, not {len(scores)}")
     keys = _feature_keys(architectures, pairs)
@@ -61,6 +64,15 @@ def fit_scores(
         "ridge": ridge,
     }
     return Scores(space.name, tuple([Term(*term) for term in values.items()]), _rounded(constant), provenance)
+
+
+def check_finite(architectures: Iterable[Architecture], scores: Iterable[float]) -> None:
+    """Raise ArchError (A3323) for the first architecture whose score is not finite."""
+    for architecture, score in zip(architectures, scores, strict=True):
+        if not isfinite(score):
+            raise fail(
+                "A3323", f"the score of {architecture!r} is {float(score)}", None, "scores must be finite numbers"
+            )
 
 
 def _feature_keys(architectures: Sequence[Architecture], pairs: bool) -> list[Key]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from archir.scoring.fitting import check_finite
 from archir.spaces.architecture import Architecture
 from archir.spaces.scores import Scores, Term
 from archir.spaces.space import Space
@@ -65,14 +66,16 @@ def replacement_scores(
     """Return scores that are differences from a reference architecture.
 
     `score` evaluates architectures, and greater values are better. `provenance` is added to `made`, the provenance
-    record of the result.
+    record of the result. Raises ArchError (A3323) if a score is not finite.
     """
     all_replacements = replacements(space, reference)
     bases = dict.fromkeys(replacement.reference.codes for replacement in all_replacements)
     architectures = {change.architecture.codes: change.architecture for change in all_replacements}
     architectures |= {change.reference.codes: change.reference for change in all_replacements}
     architectures |= {reference.codes: reference}
-    score_of = dict(zip(architectures, map(_to_fraction, score(list(architectures.values()))), strict=True))
+    numbers = score(list(architectures.values()))
+    check_finite(architectures.values(), numbers)
+    score_of = dict(zip(architectures, map(_to_fraction, numbers), strict=True))
     values: dict[str, dict[tuple[int, ...], Fraction]] = {}
     for change in all_replacements:
         path_values = values.setdefault(change.path, {(change.reference.outcomes[change.path],): Fraction(0)})

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import exp, fsum, log
+from math import exp, fsum, inf, log
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,8 @@ def scores_from_logits(source: str, space: Space) -> Scores:
 def log_probability_scores(space: Space, logits: Mapping[str, Sequence[float]], where: str) -> Scores:
     """Return the log probabilities of logits as scores; the score of a subset of alternatives is the sum over them.
 
-    `where` names the origin of the logits in messages. Raises ArchError (A3324) if they belong to another space.
+    `where` names the origin of the logits in messages. Raises ArchError (A3324) if they belong to another space, or are
+    not numbers.
     """
     choices = {choice.path: choice for choice in space.choices}
     if unknown := [path for path in logits if path not in choices]:
@@ -62,6 +63,8 @@ def log_probability_scores(space: Space, logits: Mapping[str, Sequence[float]], 
     for path, row in logits.items():
         if len(row) != len(choices[path].alternatives):
             raise fail("A3324", f"{where} searched another space, in which `{path}` has other alternatives")
+        if not all(logit < inf for logit in row):
+            raise fail("A3324", f"{where} has learned no numbers for `{path}`: {row}")
         log_probabilities = _log_softmax(row)
         values: dict[tuple[int, ...], Fraction] = {
             (i,): sum((log_probabilities[index] for index in subset), Fraction(0))
@@ -142,7 +145,8 @@ def scores_from_function(
 ) -> Scores:
     """Return scores by a function of architectures.
 
-    Each outcome is substituted, on its own, into the largest architecture, and the result is scored.
+    Each outcome is substituted, on its own, into the largest architecture, and the result is scored. Raises ArchError
+    (A3323) if a score is not finite.
     """
     return replacement_scores(
         space, largest(space), lambda several: [function(architecture) for architecture in several], provenance

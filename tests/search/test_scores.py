@@ -128,6 +128,21 @@ def test_pairwise_model_fits_pairwise_scores(space: Space) -> None:
         fit_scores(space, several[:7], scores[:7])
 
 
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), -float("inf")])
+def test_scores_that_are_not_finite_are_refused(space: Space, score: float) -> None:
+    with pytest.raises(ArchError, match=rf"A3323.*the score of <Architecture of tiny: .*> is {score}"):
+        archir.scores(space, function=lambda architecture: score if architecture.get("op") == "skip" else 1.0)
+    several = list(space.enumerate())
+    with pytest.raises(ArchError, match=rf"A3323.*the score of <Architecture of tiny: .*> is {score}"):
+        fit_scores(space, several, [score] * len(several))
+
+
+def test_logits_that_are_not_numbers_are_refused(space: Space) -> None:
+    for wrong in (float("nan"), float("inf")):
+        with pytest.raises(ArchError, match=r"A3324.*learned no numbers for `op`"):
+            sources.log_probability_scores(space, {"op": [0.0, wrong, 1.0]}, "the run")
+
+
 def test_logits_are_log_probabilities() -> None:
     shares = _log_softmax([0.0, 0.0, float("-inf")])
     assert float(shares[0]) == float(shares[1]) == pytest.approx(-0.693147, abs=1e-5)

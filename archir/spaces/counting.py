@@ -145,5 +145,5 @@ def format_count(number: int | None, noun: str) -> str:
     """Return a count as text: `1 choice`, `15,625 architectures`, `about 10^52 architectures`."""
     if number is None:
         return f"many {noun}s"
-    text = f"{number:,}" if number < 10**12 else f"about 10^{number.bit_length() * log10(2):.0f}"
+    text = f"{number:,}" if number < 10**12 else f"about 10^{log10(number):.0f}"
     return f"{text} {noun}{'' if number == 1 else 's'}"

@@ -247,23 +247,26 @@ class Space:
         if self.satisfying > most:
             raise fail("A1007", f"`{self.name}` has {self.satisfying:,} architectures, more than {most:,}")
 
-        def walk(position: int, codes: list[int], outcomes: dict[str, int]) -> Iterator[list[int]]:
-            if position == len(self.order):
-                yield codes
-                return
-            decision = self.order[position]
-            if value_at(decision.active, outcomes) is not True:
-                yield from walk(position + 1, [*codes, -1], outcomes)
-                return
-            path = decision.choice.path
-            for outcome in value_at(self._program.distributions[path], outcomes).possible:
-                yield from walk(position + 1, [*codes, outcome], {**outcomes, path: outcome})
-
-        rows, size = walk(0, [], {}), 1
+        rows, size = self._all_codes(), 1
         while batch := list(islice(rows, size)):
             mask = self.bounds_mask(np.array(batch, np.int16))
             yield from (self._architecture_of(codes) for codes, is_kept in zip(batch, mask, strict=True) if is_kept)
             size = min(2 * size, MAX_BATCH)  # the first architecture comes without delay, later ones in batches
+
+    def _all_codes(self) -> Iterator[tuple[int, ...]]:
+        """Yield the codes of every architecture that satisfies all constraints on choices, in ascending order."""
+        stack: list[tuple[tuple[int, ...], dict[str, int]]] = [((), {})]
+        while stack:
+            codes, outcomes = stack.pop()
+            if len(codes) == len(self._steps):
+                yield codes
+                continue
+            path, active, distribution = self._steps[len(codes)]
+            if value_at(active, outcomes) is True:
+                possible = value_at(distribution, outcomes).possible
+                stack += [((*codes, outcome), {**outcomes, path: outcome}) for outcome in reversed(possible)]
+            else:
+                stack.append(((*codes, -1), outcomes))
 
     def from_outcomes(self, outcomes: Mapping[str, int]) -> Architecture:
         """Return the architecture with these outcomes by path; outcomes of inactive choices are ignored.

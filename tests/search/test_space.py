@@ -18,6 +18,7 @@ from archir.diagnostics.errors import ArchError
 from archir.diagrams.diagram import value_at
 from archir.language.elaboration import calls
 from archir.spaces.architecture import Architecture, read_architecture
+from archir.spaces.counting import format_count
 from archir.spaces.space import Space
 from tests.conftest import EXAMPLES, ROOT
 
@@ -293,6 +294,18 @@ def test_enumeration_checks_bounds_in_batches(monkeypatch: pytest.MonkeyPatch) -
     assert looked[0] == 1
     assert len(looked) <= 8
     assert found == [one for one in space.enumerate() if space.within(one)]
+
+
+def test_enumeration_is_not_limited_by_recursion() -> None:
+    space = net("for i in 0..1100 {\n k = choose k(1, 3)\n require k == 1\n}\noutput y = relu(image)")
+    assert [set(one.values()) for one in space.enumerate()] == [{1}]
+
+
+def test_displayed_counts_are_rounded_to_the_nearest_power() -> None:
+    powers = {2**84: 25, 10**12: 12, 3 * 10**12: 12, 4 * 10**12: 13, 2**40_000: 12_041}
+    assert {number: format_count(number, "choice") for number in powers} == {
+        number: f"about 10^{power} choices" for number, power in powers.items()
+    }
 
 
 def test_enumeration_rejects_huge_space() -> None:

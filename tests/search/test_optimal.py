@@ -145,7 +145,7 @@ def test_scores_of_too_many_digits_are_refused(space: Space) -> None:
 def test_conflict_not_minimized_in_time_says_so(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
     where = "params >= 1500 and macs <= 20000 and kernels <= 90"
     assert archir.optimize(space, "macs", where=where).is_minimal
-    monkeypatch.setattr(answers._Optimizing, "_is_feasible", lambda self, bounds: None)
+    monkeypatch.setattr(answers._Optimizing, "_search", lambda self, bounds: (None, None))
     answer = archir.optimize(space, "macs", where=where)
     assert not answer.is_minimal
     assert len(answer.conflict) == 3
@@ -226,6 +226,44 @@ def test_exact_front_equals_brute_force(
     assert len(few.points) == 3
     with pytest.raises(ArchError, match="A3301"):
         archir.exact_front(space, scores, *costs, where="params <= 1")
+
+
+def test_traced_front_keeps_its_time_limit_and_explains_only_its_first_point(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[float | None] = []
+
+    def optimize(*arguments: Any, **options: Any) -> answers.Answer:
+        limits.append(arguments[4])
+        return answers.optimize(*arguments, **options)
+
+    monkeypatch.setattr(fronts, "optimize", optimize)
+    monkeypatch.setattr(fronts, "_direct_front", lambda *arguments: None)
+    explained = []
+    conflict = answers._Optimizing._conflict
+    monkeypatch.setattr(answers._Optimizing, "_conflict", lambda self: explained.append(1) or conflict(self))
+    scores = _scores(space, 5)
+    full = archir.exact_front(space, scores, "macs", seconds=600)
+    few = archir.exact_front(space, scores, "macs", points=3, seconds=600)
+    assert full.complete
+    assert {point.values for point in few.points} <= {point.values for point in full.points}
+    assert len(limits) > 6
+    assert all(limit is not None and limit <= 600 for limit in limits)
+    assert not explained
+    with pytest.raises(ArchError, match="A3301"):
+        archir.exact_front(space, scores, "macs", where="params <= 1")
+    assert explained == [1]
+    late = archir.exact_front(space, scores, "macs", points=3, seconds=0)
+    assert (late.points, late.complete) == ((), False)
+
+
+def test_bound_that_every_architecture_keeps_is_feasible(space: Space) -> None:
+    most = archir.optimize(space, maximize="peak_bytes").values
+    assert archir.optimize(space, maximize="peak_bytes", where="peak_bytes >= 1").values == most
+    for objective, where in (("macs", "peak_bytes >= 1000000000"), ("peak_bytes", "peak_bytes < 1")):
+        answer = archir.optimize(space, objective, where=where)
+        assert (answer.proved, answer.architectures) == (True, ())
+        assert [one.bound.text for one in answer.conflict] == [where]
 
 
 @pytest.mark.parametrize("seed", with_soak(range(20), range(8)))

@@ -16,6 +16,7 @@ import numpy as np
 from archir.costs.account import PEAKS
 from archir.costs.optimal.bounded import LOWER_OFFSETS, UPPER_OFFSETS
 from archir.costs.optimal.optimum import Optimum, optimum
+from archir.costs.tables import MAX_SUM
 from archir.diagnostics.errors import ArchError, exceeds, fail
 from archir.ir.graph import Constraint
 from archir.language.elaboration.cost_names import latency_file
@@ -106,10 +107,12 @@ def optimize(
     best: int = 1,
     fixed: Mapping[str, int] | None = None,
     seconds: float | None = None,
+    explain: bool = True,
 ) -> Answer:
     """Return the `best` best architectures of a space within its bounds on costs, in order.
 
-    `fixed` has outcomes of choices by path, `seconds` is the time limit. Raises ArchError: A1601, A1602 (a size limit
+    `fixed` has outcomes of choices by path, `seconds` is the time limit. Unless `explain` is set, `conflict` of the
+    result is empty even if no architecture is within the bounds. Raises ArchError: A1601, A1602 (a size limit
     is exceeded), A1604 (unknown cost), A3302 (optimisation does not support a bound of this form).
     """
     end = None if seconds is None else monotonic() + seconds
@@ -118,7 +121,7 @@ def optimize(
         return end is not None and monotonic() > end
 
     bounds = [constraint for constraint in space.graph.constraints if constraint.cost is not None]
-    return _Optimizing(space.unbounded, bounds, fixed or {}, is_late).answer(objective, best)
+    return _Optimizing(space.unbounded, bounds, fixed or {}, is_late).answer(objective, best, explain)
 
 
 class _Optimizing:
@@ -129,15 +132,15 @@ class _Optimizing:
     ) -> None:
         self.space, self.bounds, self.fixed, self.is_late = space, tuple(bounds), fixed, is_late
 
-    def answer(self, objective: Objective, best: int) -> Answer:
-        """Return the answer for an objective."""
+    def answer(self, objective: Objective, best: int, explain: bool) -> Answer:
+        """Return the answer for an objective; with `explain`, also the bounds that contradict each other."""
         if isinstance(objective.quantity, str) and objective.quantity in PEAKS:
-            return self._of_peak(objective, best)
+            return self._of_peak(objective, best, explain)
         problem = self._problem(objective, self.bounds)
         assert problem.network is not None
         result = optimum(problem.network, problem.limits, best, self.is_late)
         if result.is_proved and not len(result.codes):
-            return Answer(objective, (), (), None, True, *self._conflict())
+            return self._infeasible(objective, explain)
         values = tuple(problem.value(int(total)) for total in result.totals[:, 0])
         return Answer(objective, self._decode(result), values, problem.value(result.bound), result.is_proved, ())
 
@@ -156,43 +159,45 @@ class _Optimizing:
         """Return the architectures of an optimum."""
         return tuple(self.space.decode(row) for row in result.codes)
 
-    def _feasible_optimum(self, bounds: Sequence[Constraint]) -> Optimum:
-        """Search for an architecture within the bounds, of which there must be at least one.
+    def _search(self, bounds: Sequence[Constraint]) -> tuple[Optimum, bool | None]:
+        """Search for an architecture within bounds; return the result, and whether there is such an architecture.
 
-        The search minimises the sum on which the first bound is set, within the other bounds. It stops as soon as the
-        sum satisfies the first bound.
+        None if this is not decided within the time limit. The search minimises the sum on which the first bound is set,
+        within the other bounds. It stops as soon as the sum satisfies the first bound.
         """
         problem = self._problem(Objective(_ANY), bounds)
         assert problem.network is not None
-        limit, *limits = problem.limits
-        return optimum(problem.network.without_objective, limits, 1, self.is_late, target=limit)
-
-    def _is_feasible(self, bounds: Sequence[Constraint]) -> bool | None:
-        """Return whether some architecture is within the bounds; None if this is not decided within the time limit."""
-        result, limit = self._feasible_optimum(bounds), self._problem(Objective(_ANY), bounds).limits[0]
+        network = problem.network.without_objective if problem.limits else problem.network
+        limit, *limits = problem.limits or (MAX_SUM,)  # no limits: every architecture is within the bounds
+        result = optimum(network, limits, 1, self.is_late, target=limit)
         if result.value is not None and result.value <= limit:
-            return True
-        return False if result.is_proved else None
+            return result, True
+        return result, False if result.is_proved else None
+
+    def _infeasible(self, objective: Objective, explain: bool) -> Answer:
+        """Return the answer that no architecture is within the bounds."""
+        conflict, is_minimal = self._conflict() if explain else ((), True)
+        return Answer(objective, (), (), None, True, conflict, is_minimal)
 
     def _conflict(self) -> tuple[tuple[ConflictingBound, ...], bool]:
         """Return bounds that contradict each other, and whether they are known to be minimal.
 
         They are minimal if, without any one of them, some architecture is within the others.
         """
-        kept, fewest = list(self.bounds), True
+        kept, is_minimal = list(self.bounds), True
         for bound in self.bounds:
             others = [candidate for candidate in kept if candidate is not bound]
-            is_feasible = self._is_feasible(others) if others else True
+            is_feasible = self._search(others)[1] if others else True
             if is_feasible is False:
                 kept = others
-            fewest = fewest and is_feasible is not None
+            is_minimal = is_minimal and is_feasible is not None
         needed = (
             ConflictingBound(
                 candidate, self._nearest_cost(candidate, [other for other in kept if other is not candidate])
             )
             for candidate in kept
         )
-        return tuple(needed), fewest
+        return tuple(needed), is_minimal
 
     def _nearest_cost(self, bound: Constraint, others: Sequence[Constraint]) -> int | None:
         """Return the feasible cost that is nearest to the limit of a bound if the bounds `others` are kept.
@@ -225,13 +230,13 @@ class _Optimizing:
         result = optimum(problem.network, problem.limits, 1, self.is_late)
         return int(problem.value(result.value)) if result.is_proved and result.value is not None else None
 
-    def _of_peak(self, objective: Objective, best: int) -> Answer:
+    def _of_peak(self, objective: Objective, best: int, explain: bool) -> Answer:
         """Return the answer for an objective that is a maximum over nodes instead of a sum."""
         if best > 1:
             text = f"`{objective.quantity}` is not a sum, so that only the best architecture can be found"
             raise exceeds("A3302", text, None, "leave out --best")
-        if self.bounds and self._is_feasible(self.bounds) is False:
-            return Answer(objective, (), (), None, True, *self._conflict())
+        if self.bounds and self._search(self.bounds)[1] is False:
+            return self._infeasible(objective, explain)
         peak = self._peak(objective)
         if peak is None:
             low, high = self.space.account.limits(str(objective.quantity))
@@ -254,11 +259,11 @@ class _Optimizing:
             middle = (low + high) // 2
             relation = ">=" if objective.maximize else "<="
             bounds = [Constraint(True, cost=cost, relation=relation, limit=numbers[middle]), *self.bounds]
-            is_feasible = self._is_feasible(bounds)
+            result, is_feasible = self._search(bounds)
             if is_feasible is None:
                 return None
             if is_feasible:
-                architecture = self._decode(self._feasible_optimum(bounds))[0]
+                architecture = self._decode(result)[0]
                 high = middle - 1
             else:
                 low = middle + 1

@@ -22,12 +22,12 @@ from archir.costs.optimal.grid import Grid, evenly_spaced
 from archir.costs.optimal.network import Network
 from archir.costs.optimal.paths import TooManyPathsError
 from archir.costs.tables import Codes, Numbers
-from archir.diagnostics.errors import ArchError, exceeds
+from archir.diagnostics.errors import exceeds
 from archir.diagnostics.escaping import escape_to_line
 from archir.ir.graph import Constraint
 from archir.spaces.architecture import Architecture, choice_columns
 from archir.spaces.counting import format_count
-from archir.spaces.optimal.answers import optimize
+from archir.spaces.optimal.answers import Answer, optimize
 from archir.spaces.optimal.problem import Objective, as_number, compile_problem
 from archir.spaces.space import Space
 from archir.utils.frames import Tabular
@@ -122,7 +122,7 @@ def _direct_front(
         return None
     codes, totals, is_complete = rows
     if not len(codes):
-        optimize(space, first, 1, fixed).best  # noqa: B018  (raises the error that says which bounds conflict)
+        optimize(space, first, 1, fixed, seconds).best  # noqa: B018  (raises the error that says which bounds conflict)
     signs = [-1 if item.maximize else 1 for item in others]
     front_points = []
     for row, (value, *costs) in zip(codes.tolist(), totals.tolist(), strict=True):
@@ -180,10 +180,15 @@ class _FrontTrace:
 
         A point that equals the previous one in the first objective is better in the second, and replaces it.
         """
-        best = self._next(None)
-        if best is None:
+        answer = self._optimize(self.first, None)
+        if not answer.proved:
             return Front((), False)
-        traced, limits = [best], None if points is None else self._spread(best, points)
+        traced, limits = [self._point(answer)], None
+        if points is not None:
+            last = self._optimize(self.second, None)
+            if not last.proved:
+                return Front(tuple(traced), False)
+            limits = _evenly_spaced(traced[0].values[1], int(last.values[0]), points)
         while len(traced) < MAX_POINTS:
             limit = traced[-1].values[1] - self.sign
             if limits is not None:
@@ -192,40 +197,39 @@ class _FrontTrace:
                 if not limits:
                     break
                 limit = limits.pop(0)
-            try:
-                point = self._next(limit)
-            except ArchError as error:
-                if error.diagnostics[0].code == "A3301":
-                    break
-                raise
-            if point is None:
+            answer = self._optimize(self.first, limit)
+            if not answer.proved:
                 return Front(tuple(traced), False)
+            if not answer.architectures:
+                break
+            point = self._point(answer)
             if traced[-1].values[0] == point.values[0]:
                 traced.pop()
             traced.append(point)
         return Front(tuple(traced), len(traced) < MAX_POINTS)
 
-    def _next(self, limit: int | None) -> Point | None:
-        """Return the best point whose second cost is within a limit; None if the time limit is reached."""
+    def _optimize(self, objective: Objective, limit: int | None) -> Answer:
+        """Return the answer for an objective within the time left and, unless `limit` is None, a limit on the second
+        cost."""
         graph = copy(self.space.graph)
         if limit is not None:
             relation = ">=" if self.second.maximize else "<="
             text = f"{self.cost} {relation} {limit}"
             bound = Constraint(True, text=text, cost=self.cost, relation=relation, limit=limit)
             graph.constraints = [*graph.constraints, bound]
-        left = None if self.end is None else self.end - monotonic()
-        answer = optimize(Space(graph), self.first, 1, self.fixed, left)
-        if not answer.proved:
-            return None
+        seconds = None if self.end is None else self.end - monotonic()
+        return optimize(Space(graph), objective, 1, self.fixed, seconds, explain=limit is None)
+
+    def _point(self, answer: Answer) -> Point:
+        """Return the point of an answer. Raises ArchError (A3301) if no architecture is within the bounds."""
         codes = np.array([answer.best.codes], np.int16)
         return Point(answer.best, (answer.values[0], int(self.space.account.at(codes, [self.cost])[self.cost][0])))
 
-    def _spread(self, best: Point, points: int) -> list[int]:
-        """Return evenly spaced limits on the second cost.
 
-        The first limit is the second cost of the architecture that is optimal in the first objective; the last limit is
-        the minimum of the second cost.
-        """
-        answer = optimize(self.space, self.second, 1, self.fixed)
-        cost_range = best.values[1], int(answer.values[0])
-        return [round(number) for number in np.linspace(*cost_range, max(points, 2)).tolist()][1:]
+def _evenly_spaced(first: int, last: int, points: int) -> list[int]:
+    """Return evenly spaced limits on the second cost, without the first one.
+
+    `first` is the second cost of the architecture that is optimal in the first objective, `last` the optimum of the
+    second cost.
+    """
+    return [round(number) for number in np.linspace(first, last, max(points, 2)).tolist()][1:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -43,7 +44,7 @@ class Architecture(Mapping[str, Label | list[Label]]):
     """Graph of the space, for drawing the architecture; it is not copied to other processes."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "graph": None}
+        return {name: None if name == "graph" else value for name, value in vars(self).items() if name != "_active"}
 
     def __repr__(self) -> str:
         shown = [f"{path}={label}" for path, label in islice(self.items(), MAX_REPR_LABELS)]
@@ -56,16 +57,19 @@ class Architecture(Mapping[str, Label | list[Label]]):
         return {choice.path: code for choice, code in zip(self.choices, self.codes, strict=True) if code >= 0}
 
     def __getitem__(self, path: str) -> Label | list[Label]:
-        for choice, code in zip(self.choices, self.codes, strict=True):
-            if choice.path == path and code >= 0:
-                return choice.label(code)
-        raise KeyError(path)
+        choice, code = self._active[path]
+        return choice.label(code)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.outcomes)
+        return iter(self._active)
 
     def __len__(self) -> int:
-        return len(self.outcomes)
+        return len(self._active)
+
+    @cached_property
+    def _active(self) -> dict[str, tuple[Choice, int]]:
+        """Active choices and their outcomes, by path; not copied to other processes."""
+        return {choice.path: (choice, code) for choice, code in zip(self.choices, self.codes, strict=True) if code >= 0}
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Architecture):
@@ -145,7 +149,7 @@ def encode_labels(labels: Mapping[str, Any], order: Sequence[Decision], space: s
             outcome = decision.choice.outcome(labels[path]) if path in labels else None
             if outcome is not None:
                 outcomes[path] = codes[position] = outcome
-    problem = _label_errors(labels, {decision_.choice.path: decision_.choice for decision_ in order}, active, space)
+    problem = _label_errors(labels, {decision.choice.path: decision.choice for decision in order}, active, space)
     if problem is not None:
         raise problem
     return codes

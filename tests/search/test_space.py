@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import random
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
@@ -15,7 +17,7 @@ import pytest
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.diagrams.diagram import value_at
+from archir.diagrams.diagram import Choice, value_at
 from archir.language.elaboration import calls
 from archir.spaces.architecture import Architecture, read_architecture
 from archir.spaces.counting import format_count
@@ -320,6 +322,32 @@ def test_rejects_contradictory_requirements() -> None:
     )
     with pytest.raises(ArchError, match="A0510"):
         space.sample(0)
+
+
+def test_architecture_lists_its_choices_once_and_is_pickled_without_lookups() -> None:
+    space = PROGRAMS["conditional"]
+    listed = []
+
+    class Choices(list[Choice]):
+        def __iter__(self) -> Iterator[Choice]:
+            listed.append(1)
+            return super().__iter__()
+
+    for codes in [one.codes for one in space.enumerate()]:
+        architecture = Architecture(Choices(space.choices), codes)
+        labels = {
+            choice.path: choice.label(code) for choice, code in zip(space.choices, codes, strict=True) if code >= 0
+        }
+        listed.clear()
+        assert dict(architecture) == labels
+        assert len(architecture) == len(labels)
+        assert listed == [1]
+        inactive = next(choice.path for choice, code in zip(space.choices, codes, strict=True) if code < 0)
+        with pytest.raises(KeyError, match=inactive):
+            architecture[inactive]
+        used = space.decode(codes)
+        assert dict(used) == labels
+        assert pickle.dumps(used) == pickle.dumps(space.decode(codes))
 
 
 def test_architecture_json_is_plain() -> None:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from archir.costs.latencies.measurement import ProgressWrapper, Validation
     from archir.costs.latencies.model import LatencyModel
     from archir.costs.latencies.table import Conditions, Device, LatencyTable
+    from archir.costs.tables import Codes
     from archir.spaces.architecture import Architecture
-    from archir.spaces.rows import Codes
     from archir.spaces.space import Space
 
 __all__ = [

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.costs.sums import Term, Terms, factors, is_varying, max_magnitude
-from archir.costs.tables import BLOCK_ROWS, Codes, Numbers
-from archir.diagnostics.errors import exceeds
+from archir.costs.tables import BLOCK_ROWS, MAX_SUM, Codes, Numbers, too_large_cost
 from archir.diagnostics.work import require_work, spend
 from archir.diagrams.diagram import Value, varies
 from archir.ir.graph import Graph, NodeId
@@ -53,8 +52,8 @@ class FlatDiagram:
             """Return the index of an inner node in `successors`; -1 - i for leaf i."""
             if varies(branch):
                 return node_index[branch]
-            if abs(branch) >= 2**62:
-                raise exceeds("A1601", "a cost of this space does not fit into 64 bits")
+            if abs(branch) >= MAX_SUM:
+                raise too_large_cost()
             return -1 - leaves.setdefault(branch, len(leaves))
 
         self.successors = np.array([place(branch) for node in ordered for branch in node.branches], np.int64)
@@ -90,8 +89,8 @@ class TermSums:
     def __init__(self, terms: Mapping[str, Mapping[Term, int]], order: Mapping[str, int]) -> None:
         """Raises ArchError (A1601) if a sum may exceed 64 bits."""
         for cost_terms in terms.values():
-            if sum(max_magnitude(term) * abs(times) for term, times in cost_terms.items()) >= 2**62:
-                raise exceeds("A1601", "a cost of this space does not fit into 64 bits")
+            if sum(max_magnitude(term) * abs(times) for term, times in cost_terms.items()) >= MAX_SUM:
+                raise too_large_cost()
         self.terms = terms
         self.order = order
         self.diagrams: dict[Value, FlatDiagram] = {}

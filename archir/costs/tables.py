@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.costs.sums import Product, Term, factors, is_varying, max_magnitude
-from archir.diagnostics.errors import exceeds
+from archir.diagnostics.errors import ArchError, exceeds
 from archir.diagnostics.work import require_work, spend
 from archir.diagrams.diagram import Choice, Value, leaves, support, varies
 
 Codes: TypeAlias = NDArray[np.int16]
-"""Architectures as rows of outcomes [n, choices], with a column for each choice; -1 if it is inactive."""
+"""Architectures as rows of outcomes [n, choices], or one architecture [choices]; -1 if a choice is inactive."""
 Numbers: TypeAlias = NDArray[np.int64]
 """Exact 64-bit integers."""
 T = TypeVar("T", bound="np.generic")
@@ -42,6 +42,11 @@ Also used as infinity.
 """
 BLOCK_ROWS = 8_192
 """Number of architectures that are evaluated together, so that intermediate arrays fit in the CPU cache."""
+
+
+def too_large_cost() -> ArchError:
+    """Return the error (A1601) that a cost may reach MAX_SUM."""
+    return exceeds("A1601", "a cost of this space does not fit into 64 bits")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +117,7 @@ def group_terms(terms: Mapping[str, Mapping[Term, int]], order: Mapping[str, int
             else:
                 constant[column] += term * count
     if max(abs(constant) + magnitudes, default=0) >= MAX_SUM:
-        raise exceeds("A1601", "a cost of this space does not fit into 64 bits")
+        raise too_large_cost()
     return constant.astype(np.int64), groups
 
 
@@ -187,7 +192,7 @@ def _term_table(term: Term, order: Mapping[str, int]) -> tuple[tuple[Choice, ...
     check_cells(union)
     spend(prod(choice.outcome_count for choice in union) / PRODUCTS_PER_UNIT)
     if max_magnitude(term) >= MAX_SUM:
-        raise exceeds("A1601", "a cost of this space does not fit into 64 bits")
+        raise too_large_cost()
     factor_choices = [(_term_choices(factor, order), factor) for factor in term.factors]
     return union, reduce(
         np.multiply, [expand_axes(dense_table(factor, choices), choices, union) for choices, factor in factor_choices]
@@ -250,7 +255,7 @@ def dense_table(value: Value, choices: Sequence[Choice]) -> Numbers:
         if key not in memo:
             leaves = value.branches if varies(value) else (value,)
             if any(not varies(leaf) and abs(leaf) >= MAX_SUM for leaf in leaves):
-                raise exceeds("A1601", "a cost of this space does not fit into 64 bits")
+                raise too_large_cost()
             if not varies(value):
                 memo[key] = np.full([choice.outcome_count for choice in ordered[level:]], value, np.int64)
             elif not any(map(varies, value.branches)) and value.choice is ordered[-1] and level == len(ordered) - 1:

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph, NodeId, copy_node, rebuild
 from archir.ops.pool import GlobalAvgPool, GlobalMaxPool
+from archir.passes.dominators import ROOT, immediate_dominators
 from archir.passes.prune import prune
-
-_ROOT = -1
-"""Artificial root of the dominator tree: predecessor of all nodes without operands."""
 
 
 def expose(graph: Graph, outputs: Mapping[str, NodeId]) -> Graph:
@@ -31,25 +29,11 @@ def features(graph: Graph) -> NodeId:
     (A1902) if there is none, for example because the pooling is one alternative of a choice.
     """
     name, number = next(iter(graph.outputs.items()))
-    for node in _dominators(graph, number):
+    dominators, node = immediate_dominators(graph), number
+    while node != ROOT:
         if isinstance(graph[node].op, GlobalAvgPool | GlobalMaxPool):
             (pooled,) = graph.operands(node)
             return pooled
+        node = dominators[node]
     text = f"`{graph.name}` has no global pooling on every path to `{name}`"
     raise fail("A1902", text, graph[number].span, 'make the map an output of the net, and name it: output = "features"')
-
-
-def _dominators(graph: Graph, number: NodeId) -> list[NodeId]:
-    """Return the dominators of a node, last first: itself, and all nodes on every path from an input to it."""
-    import networkx as nx
-
-    flow: nx.DiGraph[NodeId] = nx.DiGraph()
-    needed = nx.ancestors(graph.nx, number) | {number}
-    for node in needed:
-        flow.add_edges_from((operand, node) for operand in graph.operands(node) or (_ROOT,))
-    immediate = nx.immediate_dominators(flow, _ROOT)
-    dominators = []
-    while number != _ROOT:
-        dominators.append(number)
-        number = immediate[number]
-    return dominators

@@ -87,8 +87,7 @@ class Joins:
 
     def channels(self, number: NodeId) -> Value:
         """Return the number of channels of a node."""
-        x = self.types[number]
-        return x.dims[x.channel_axis] if x.rank else 1
+        return channel_count(self.types[number])
 
     def class_of(self, number: NodeId) -> ChannelClass:
         """Return the class of a node: the nodes whose channels have the same positions as the node's channels."""
@@ -296,3 +295,8 @@ def _cyclic(below: Mapping[_T, Sequence[_T]]) -> set[_T]:
     flow: nx.DiGraph[_T] = nx.DiGraph((key, part) for key, parts in below.items() for part in parts)
     cycles = {key for group in nx.strongly_connected_components(flow) if len(group) > 1 for key in group}
     return cycles | {key for key, parts in below.items() if key in parts}
+
+
+def channel_count(x: TensorType) -> Value:
+    """Return the number of channels of a tensor; 1 for a scalar."""
+    return x.dims[x.channel_axis] if x.rank else 1

@@ -16,10 +16,8 @@ from archir.ops.arithmetic import Concat
 from archir.ops.pool import MaxPool
 from archir.ops.shape import ChannelShuffle, Slice
 from archir.ops.windows import collapse_sizes
+from archir.passes.dominators import ROOT, immediate_dominators
 from archir.passes.prune import prune
-
-_ROOT = -1
-"""Artificial root of the dominator tree: predecessor of all nodes without operands."""
 
 
 def partial(graph: Graph, paths: Collection[str], part: int) -> Graph:
@@ -74,12 +72,7 @@ class _Partial:
 
     def _regions(self) -> dict[NodeId, tuple[NodeId, set[NodeId]]]:
         """Return, for each choice to rewrite, the map that all alternatives start from and the nodes in between."""
-        import networkx as nx
-
-        flow: nx.DiGraph[NodeId] = nx.DiGraph()
-        for number in self.graph:
-            flow.add_edges_from((operand, number) for operand in self.graph.operands(number) or (_ROOT,))
-        dominators = nx.immediate_dominators(flow, _ROOT)
+        dominators = immediate_dominators(self.graph)
         regions: dict[NodeId, tuple[NodeId, set[NodeId]]] = {}
         covered: set[NodeId] = set()
         for number in reversed(list(self.graph)):  # outer choices first
@@ -112,7 +105,7 @@ class _Partial:
 
     def _obstacle(self, source: NodeId, end: NodeId, region: set[NodeId]) -> str | None:
         """Return the reason why a choice cannot be restricted to a fraction of the channels; None if it can."""
-        if source == _ROOT:
+        if source == ROOT:
             return "its alternatives do not all start from one map"
         x, y = self.types[source], self.types[end]
         if x.is_varying or y.is_varying or x.rank != 3 or y.rank != 3 or x.channels != y.channels:
@@ -163,8 +156,9 @@ class _Partial:
         try:
             self.narrow[number, end] = self._add(node.op.narrowed(self.part), node, *operands)
         except RuleError as error:
-            path = self.graph[end].op.choices or {getattr(self.graph[end].op, "choice", "")}
-            message = f"`{', '.join(path)}` cannot work on a part of the channels: {error.message}"
+            select = self.graph[end].op
+            assert isinstance(select, Select)
+            message = f"`{select.choice}` cannot work on a part of the channels: {error.message}"
             self.problems.append(Diagnostic("A2004", message, node.span))
             self.narrow[number, end] = self._processed_slice(source, end)
 

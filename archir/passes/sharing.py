@@ -31,7 +31,7 @@ from archir.ir.types import TensorType
 from archir.ir.typing import infer, lift_rule
 from archir.ops.shape import Slice
 from archir.passes.channel_placement import ChannelPlacement, Outcomes, OwnChannels
-from archir.passes.joins import Join, Joins
+from archir.passes.joins import Join, Joins, channel_count
 from archir.passes.weight_slices import (
     Levels,
     ListedIndices,
@@ -178,7 +178,7 @@ class Sharing:
         equal = [
             member
             for member in members
-            if same(_channel_count(self.types[member]), _channel_count(self.types[members[-1]]))
+            if same(channel_count(self.types[member]), channel_count(self.types[members[-1]]))
         ]
         self._streams.union(*equal)
         self._aliases.union(*equal)
@@ -256,23 +256,23 @@ class Sharing:
         for stream, stream_requests in requests.items():
             heads = [requested for _, requested in stream_requests]
             if any(not same(requested, heads[0]) for requested in heads):
-                conflicts.append((*heads, _channel_count(self.types[stream])))
+                conflicts.append((*heads, channel_count(self.types[stream])))
         for number in self._irregular:
             members = [node for node in (number, *self.graph.operands(number)) if node in self.types]
             if any(self._joins.joins_of(node) or requests[self._streams[node]] for node in members):
-                widths = [_channel_count(self.types[node]) for node in members]
+                widths = [channel_count(self.types[node]) for node in members]
                 conflicts.append((*self.graph[number].op.varying_attributes.values(), *widths))
         for number, start in self._slices:
             source = self.graph.operands(number)[0]
             if varies(start):
                 conflicts.append((start,))
             elif self._joins.joins_of(source) or requests[self._streams[source]]:
-                conflicts.append((_channel_count(self.types[source]),))
+                conflicts.append((channel_count(self.types[source]),))
         for source, (count, _) in self._pieces.items():
             if any(not same(heads, count) for _, heads in requests[source]):
-                conflicts.append((_channel_count(self.types[source]),))
+                conflicts.append((channel_count(self.types[source]),))
         unresolved = [source for source, _, _ in self._splits if self._streams[source] not in self._pieces]
-        return [*conflicts, *((_channel_count(self.types[source]),) for source in unresolved)]
+        return [*conflicts, *((channel_count(self.types[source]),) for source in unresolved)]
 
     def _find_resized_heads(self) -> list[tuple[Value, ...]]:
         """Return number of heads and channels of streams whose head width varies with the number of heads.
@@ -283,7 +283,7 @@ class Sharing:
         for number, type_ in self.types.items():
             widths = self._head_widths.get(self._streams[number], {})
             if len({width for heads, width in widths.items() if heads > 1}) > 1:
-                dependencies.append((self._heads[self._streams[number]], _channel_count(type_)))
+                dependencies.append((self._heads[self._streams[number]], channel_count(type_)))
         return dependencies
 
     def _unplaceable_channels(self, join: Join) -> tuple[Value, ...]:
@@ -299,7 +299,7 @@ class Sharing:
             self._is_placeable(join.result, dict(zip(paths, case, strict=True))) for case in cases
         ):
             return ()
-        return tuple(_channel_count(self.types[operand]) for operand in join.operands)
+        return tuple(channel_count(self.types[operand]) for operand in join.operands)
 
     def _is_placeable(self, number: NodeId, outcomes: Outcomes) -> bool:
         """Return whether a node's channels have positions in an architecture, or the node is not needed in it."""
@@ -315,7 +315,7 @@ class Sharing:
             stream = self._streams[number]
             if stream in self._pieces:
                 continue
-            pairs = lift(lambda c, h: (c, h), _channel_count(type_), self._heads[stream], under=self._needed[number])
+            pairs = lift(lambda c, h: (c, h), channel_count(type_), self._heads[stream], under=self._needed[number])
             widths = head_widths[stream]
             for count, heads in leaves(pairs):
                 split = heads if count % heads == 0 else 1
@@ -364,13 +364,13 @@ class Sharing:
         if self._is_split_join(number):
             pieces, piece = self._pieces[stream]
             return pieces * self._placement.end(piece)
-        channels, heads = _channel_count(self.types[number]), self._heads_of(number)
+        channels, heads = channel_count(self.types[number]), self._heads_of(number)
         sizes = lift(lambda *pair: pair, channels, heads, under=self._needed[number])
         return max(StridedIndices(0, self._levels(stream, *leaf)).end for leaf in leaves(sizes))
 
     def _own_positions(self, number: NodeId, outcomes: Outcomes) -> Positions:
         """Return the positions [C] of the channels of a node that is not a join, in an architecture."""
-        return self._positions_of_size(number, value_at(_channel_count(self.types[number]), outcomes), outcomes)
+        return self._positions_of_size(number, value_at(channel_count(self.types[number]), outcomes), outcomes)
 
     def _positions_of_size(self, number: NodeId, size: int, outcomes: Outcomes) -> Positions:
         """Return the positions [size] that `size` channels of a node that is not a join have in an architecture."""
@@ -389,7 +389,7 @@ class Sharing:
         piece_choices = (
             self._placement.choices(self._pieces[self._streams[number]][1]) if self._is_split_join(number) else ()
         )
-        return [*support(_channel_count(self.types[number]), self._heads_of(number)), *piece_choices]
+        return [*support(channel_count(self.types[number]), self._heads_of(number)), *piece_choices]
 
     def _joined_indices(
         self, number: NodeId | None, size: int, outcomes: Outcomes
@@ -473,16 +473,16 @@ class Sharing:
         heads = self._heads_of(node.result), self._heads_of(node.operand)
         leaf = tuple(value_at(value, outcomes) for value in (node.specs, *heads))
         axes = {name: roles for name, _, roles in leaf[0]}
-        slices_ = {}
+        parts: dict[str, WeightSlice] = {}
         for name, (weight, part) in self._weight_slices(node, leaf).items():
             shape = self.largest[node.scope][name].shape
-            slices_[name] = tuple(
+            parts[name] = tuple(
                 centred_indices(indices, length)
                 if axis == "centred"
                 else self._joined_indices(node.channels(axis), size, outcomes) or indices
                 for indices, axis, size, length in zip(part, axes[name], weight.shape, shape, strict=True)
             )
-        return slices_
+        return parts
 
     @property
     def shapes(self) -> dict[str, dict[str, tuple[int, ...]]]:
@@ -522,11 +522,6 @@ _CONV_MAPS = {(), (AliasMap((0, None)),), (AliasMap((0,)), AliasMap((None,)))}
 def _without_heads(channel_map: ChannelMap) -> ChannelMap:
     """Return a channel map without its number of heads."""
     return AliasMap(channel_map.tensors) if isinstance(channel_map, AliasMap) else channel_map
-
-
-def _channel_count(x: TensorType) -> Value:
-    """Return the number of channels of a tensor; 1 for a scalar."""
-    return x.dims[x.channel_axis] if x.rank else 1
 
 
 def _combined_heads(requests: Iterable[tuple[Value, Value]]) -> Value:

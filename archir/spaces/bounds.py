@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from archir.costs.account import PEAKS, Account
 from archir.costs.rules import rule_of
 from archir.costs.symbolic import Rule
-from archir.costs.tables import MAX_SUM
+from archir.costs.tables import MAX_SUM, Codes
 from archir.diagnostics.errors import ArchError, LimitError, fail
 from archir.diagrams.diagram import leaves, varies
 from archir.diagrams.lifting import lift
 from archir.ir.graph import Constraint, Graph
 from archir.language.elaboration.cost_names import latency_file
 from archir.passes.cost import ADDITIVE_COSTS
-from archir.spaces.rows import Codes, RowSampler
+from archir.spaces.rows import RowSampler
 
 
 def bounded_cost_rules(graph: Graph, constraints: Sequence[Constraint]) -> dict[str, Rule]:

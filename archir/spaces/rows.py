@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.costs.tables import dense_table
+from archir.costs.tables import Codes, dense_table
 from archir.diagnostics.errors import fail
 from archir.diagrams.diagram import Value, leaves, support, varies
 from archir.ir.graph import Constraint, Decision
 
-Codes: TypeAlias = NDArray[np.int16]
-"""Outcomes of architectures, shape [architectures, choices], or of one architecture, shape [choices]."""
 Policy = Literal["architectures", "choices"]
 """Distribution to sample from: uniform over architectures, or uniform over the outcomes of each choice."""
 

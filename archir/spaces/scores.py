@@ -160,12 +160,7 @@ def _is_path_list(paths: Any) -> bool:
 def outcome_text(choice: Choice, outcome: int) -> str:
     """Return an outcome as in files: its label, or its labels joined by commas."""
     label = choice.label(outcome)
-    return ", ".join(map(_label_text, label)) if isinstance(label, list) else _label_text(label)
-
-
-def _label_text(label: object) -> str:
-    """Return a label as text; booleans are `true` and `false`."""
-    return str(label).lower() if isinstance(label, bool) else str(label)
+    return ", ".join(map(str, label)) if isinstance(label, list) else str(label)
 
 
 def _nested_scores(term: Term, choices: Mapping[str, Choice]) -> dict[str, Any]:

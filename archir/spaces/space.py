@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from archir.costs.tables import Codes
 from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.escaping import escape_to_line
 from archir.diagrams.conditions import check_satisfiable, disjoin, negate
@@ -29,7 +30,7 @@ from archir.spaces.counting import (
     sampling_order,
     try_quickly,
 )
-from archir.spaces.rows import MAX_BATCH, Codes, Policy, RowSampler, rejection_sample
+from archir.spaces.rows import MAX_BATCH, Policy, RowSampler, rejection_sample
 from archir.utils.distributions import Distribution
 
 if TYPE_CHECKING:  # counting and sampling need no costs, and no hashes
@@ -483,9 +484,11 @@ class Space:
                 if different.setdefault(self.canonical(architecture), architecture) is architecture:
                     repeats = 0
         if len(different) < n and len(seen) < self.satisfying <= MAX_ENUMERATED:
-            rest = (architecture for architecture in self.enumerate() if architecture not in seen)
-            while len(different) < n and (architecture := next(rest, None)) is not None:
-                different.setdefault(self.canonical(architecture), architecture)
+            for architecture in self.enumerate():
+                if architecture not in seen:
+                    different.setdefault(self.canonical(architecture), architecture)
+                    if len(different) == n:
+                        break
         if len(different) < n:
             reason = "there are no more" if self.satisfying <= MAX_ENUMERATED else "sampling hardly finds any others"
             raise fail("A1009", f"found {len(different):,} different architectures of {n:,}: {reason}")

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from archir.costs.tables import Codes
 from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names
 from archir.diagnostics.escaping import escape_to_line
 from archir.diagnostics.hints import suggest
 from archir.diagrams.diagram import Choice, Label
 from archir.search.candidate import Candidate, Scores
 from archir.spaces.architecture import Architecture
-from archir.spaces.rows import Codes, RowSampler
+from archir.spaces.rows import RowSampler
 from archir.spaces.space import Space
 from archir.tabular import columns, mapping
 from archir.tabular.columns import Columns

@@ -22,9 +22,8 @@ from archir.costs.chain import State
 from archir.costs.counting.stages import MergedStep, Stages
 from archir.costs.counting.totals import Counts, carry, limbs_for, to_floats, to_int, widen
 from archir.costs.extremes import witnesses as bounds
+from archir.costs.tables import Numbers
 from archir.utils.distributions import Distribution
-
-Numbers: TypeAlias = NDArray[np.int64]
 
 MAX_CELLS = 2**24
 """Maximum number of grid cells for which a lookup array is allocated; for larger grids, cell indices are sorted."""
@@ -229,10 +228,10 @@ class ResidualBudgets:
                 units = self._coarsen(units, extremes)
             result: dict[State, StateResiduals] = {}
             for state, parts in arriving.items():
-                lattice = ResidualGrid(*extremes[state], units, self.up)
-                cells = lattice.distinct([lattice.cell_indices(residuals)[1] for residuals in parts])
+                grid = ResidualGrid(*extremes[state], units, self.up)
+                cells = grid.distinct([grid.cell_indices(residuals)[1] for residuals in parts])
                 if len(cells):
-                    result[state] = StateResiduals(lattice, cells)
+                    result[state] = StateResiduals(grid, cells)
             rows = sum(len(place.cells) for place in result.values())
             if rows <= self.entries or max(max(place.grid.sizes) for place in result.values()) <= 2:
                 return result

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.costs.chain import Chain, State, Step
-from archir.costs.tables import MAX_SUM, Numbers
-from archir.diagnostics.errors import exceeds
+from archir.costs.tables import MAX_SUM, Numbers, too_large_cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +126,7 @@ def build_network(chain: Chain) -> Network | None:
         )
     result = Network(tuple(layers), chain.constant)
     if max(result.magnitudes, default=0) >= MAX_SUM:
-        raise exceeds("A1601", "a cost of this space does not fit into 64 bits")
+        raise too_large_cost()
     return result
 
 

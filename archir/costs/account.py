@@ -148,9 +148,9 @@ class Account:
         """
         if name in ADDITIVE_COSTS:
             return self._term_bounds[lower_bound][name]
-        rule, loose = self._rule(name), self._symbolic.overapproximated
+        rule, overapproximated = self._rule(name), self._symbolic.overapproximated
         terms: Terms = Terms(
-            value for number, value in self._node_costs(rule) if not lower_bound or number not in loose
+            value for number, value in self._node_costs(rule) if not lower_bound or number not in overapproximated
         )
         terms[rule.base] += 1
         return terms

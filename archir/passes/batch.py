@@ -73,9 +73,9 @@ class _Batching:
         while queue:
             group = queue.pop(0)
             yield group
-            readers_ = [self._mergeable_readers(number) for number in group]
-            for op in readers_[0]:
-                members = [readers.get(op, []) for readers in readers_]
+            readers_by_op = [self._mergeable_readers(number) for number in group]
+            for op in readers_by_op[0]:
+                members = [readers.get(op, []) for readers in readers_by_op]
                 following = tuple(numbers[0] for numbers in members if len(numbers) == 1)
                 if len(following) == len(group) and not grouped & {*following} and self._can_join(following):
                     grouped |= {*following}

@@ -100,8 +100,8 @@ class ChannelPlacement:
 
     def _part_positions(self, number: NodeId, outcomes: Outcomes) -> Positions:
         """Return the positions of the channels of a join's operand, which may be a join itself."""
-        positions_ = self.positions(number, outcomes)
-        return self._own.positions(number, outcomes) if positions_ is None else positions_
+        placed = self.positions(number, outcomes)
+        return self._own.positions(number, outcomes) if placed is None else placed
 
     def choices(self, number: NodeId) -> frozenset[Choice]:
         """Return the choices on which the positions of a node's channels depend."""
@@ -109,16 +109,16 @@ class ChannelPlacement:
         if not joins:
             return frozenset(self._own.choices(number))
         if channel_class not in self._choice_cache:
-            choices_: set[Choice] = set()
+            dependencies: set[Choice] = set()
             for join in joins:
-                choices_.update(support(self.joins.channels(join.result), self.joins.needed[join.result]))
+                dependencies.update(support(self.joins.channels(join.result), self.joins.needed[join.result]))
                 op = self.joins.graph[join.result].op
                 if isinstance(op, Select):
-                    choices_.add(self.joins.graph.decisions[op.choice].choice)
+                    dependencies.add(self.joins.graph.decisions[op.choice].choice)
                 for operand in join.operands:
                     if operand in self.joins.types:
-                        choices_.update(self.choices(operand))
-            self._choice_cache[channel_class] = frozenset(choices_)
+                        dependencies.update(self.choices(operand))
+            self._choice_cache[channel_class] = frozenset(dependencies)
         return self._choice_cache[channel_class]
 
 

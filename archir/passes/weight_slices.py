@@ -32,10 +32,10 @@ class StridedIndices(NamedTuple):
 
     def positions(self) -> list[int]:
         """Return all positions as a list, in the order of the smaller weight."""
-        positions_ = [self.start]
+        result = [self.start]
         for count, stride in self.levels:
-            positions_ = [position + i * stride for position in positions_ for i in range(count)]
-        return positions_
+            result = [position + i * stride for position in result for i in range(count)]
+        return result
 
 
 class ListedIndices(NamedTuple):

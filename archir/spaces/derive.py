@@ -163,12 +163,12 @@ class _Derivation:
         taken: list[_Candidate] = []
         while len(taken) < take:
             used = {candidate.alternative for candidate in taken}
-            candidate_ = next(
+            strongest = next(
                 (c for c in candidates if c.alternative not in used and self._can_take(choice, [*taken, c])), None
             )
-            if candidate_ is None:
+            if strongest is None:
                 raise self._no_alternative(choice)
-            taken.append(candidate_)
+            taken.append(strongest)
         outcome = self._outcomes(choice, taken)[0]
         self._decide({choice: outcome, **dict(c.inner for c in taken if c.inner is not None)})
 
@@ -246,7 +246,7 @@ class _Derivation:
         weights_by_path: dict[str, Value] = {}
         for decision in reversed(self.space.order):
             choice = decision.choice
-            others: Value = reduce(lambda left_, right_: lift(add, left_, right_), factors.pop(choice), 0.0)
+            others: Value = reduce(lambda left, right: lift(add, left, right), factors.pop(choice), 0.0)
             losses = self._losses(choice)
             weights = [lift(partial(add, loss), fix_choice(others, choice, i)) for i, loss in enumerate(losses)]
             weights_by_path[choice.path] = lift(lambda *parts: parts, *weights)
@@ -368,7 +368,7 @@ class _Derivation:
 
 
 def _enumerate_within(free: Space, bounds: Space) -> NDArray[np.int16]:
-    """Return the codes of all architectures of `unbounded` that satisfy the bounds of another space."""
+    """Return the codes of all architectures of `free` that satisfy the bounds of another space."""
     codes = np.array([architecture.codes for architecture in free.enumerate()], np.int16)
     return codes[bounds.bounds_mask(codes)]
 

@@ -103,12 +103,12 @@ def _objective_terms(space: Space, objective: Objective) -> tuple[int, Fraction,
     active = {decision.choice.path: decision for decision in space.order}
     total = Terms()
     for term in scores.terms:
-        decisions = sorted((active[path] for path in term.choices), key=lambda decision_: decision_.choice.order)
-        places = [term.choices.index(decision_.choice.path) for decision_ in decisions]
+        decisions = sorted((active[path] for path in term.choices), key=lambda decision: decision.choice.order)
+        places = [term.choices.index(decision.choice.path) for decision in decisions]
         numbers = {
             tuple(outcomes[place] for place in places): int(value * scale) for outcomes, value in term.values.items()
         }
-        value = _table_diagram([decision_.choice for decision_ in decisions], numbers)
+        value = _table_diagram([decision.choice for decision in decisions], numbers)
         for decision in decisions:
             value = if_else(decision.active, value, 0)
         total[value] += sign

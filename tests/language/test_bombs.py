@@ -128,6 +128,35 @@ def test_cached_text_is_checked_against_new_size_limit() -> None:
             parse(text, max_bytes=10)
 
 
+ENDS_EARLY = {
+    "return before a loop": "if n == 0 {\nreturn x\n}\nrepeat 300000 {\nx = x |> relu\n}\nreturn x",
+    "return in a loop": "for i in 0..90000 {\nif i == 2 {\nreturn x\n}\nx = x |> relu |> relu |> relu\n}\nreturn x",
+    "return in a repeat": "repeat 90000 as i {\nif i == 2 {\nreturn x\n}\nx = x |> relu |> relu |> relu\n}\nreturn x",
+    "return in a loop over a list": "for op in [relu, big] {\nreturn x |> op\n}",
+    "local variable": "big = gelu\nreturn x |> big |> big",
+    "local variable in a loop": "big = gelu\nrepeat 2 {\nx = x |> big\n}\nreturn x",
+    "loop's variable assigned": "for op in [big, big] {\nop = relu\nx = x |> op\n}\nreturn x",
+    "inner loop's variable": "for op in [big] {\nfor op, k in [[relu, 1], [relu, 2]] {\nx = x |> op\n}\n}\nreturn x",
+    "parameter": "return g(x, relu)",
+}
+"""Bodies of a block of a few nodes, beside a block of more nodes than fit twice."""
+
+
+@pytest.mark.parametrize("body", ENDS_EARLY.values(), ids=ENDS_EARLY.keys())
+def test_bodies_are_measured_without_what_is_not_executed(body: str) -> None:
+    others = (
+        "block big(x) {\nrepeat 150000 {\nx = x |> relu\n}\nreturn x\n}\nblock g(x, big) {\nreturn x |> big |> big\n}"
+    )
+    text = f"{others}\nblock f(x, n) {{\n{body}\n}}\nnet n {{\ninput x: f32[4]\noutput y = f(x, 0)\n}}"
+    assert len(elaborate(text)) < 10
+
+
+def test_loop_of_net_uses_its_variables() -> None:
+    big = "block big(x) {\nrepeat 150000 {\nx = x |> relu\n}\nreturn x\n}"
+    body = "big = gelu\nrepeat 3 {\nx = x |> big\n}\noutput y = x"
+    assert len(elaborate(f"{big}\nnet n {{\ninput x: f32[4]\n{body}\n}}")) == 4
+
+
 @pytest.mark.parametrize("error", [WorkError(), RecursionError()], ids=["work", "recursion"])
 def test_errors_found_before_limit_are_reported(error: Exception) -> None:
     text = "net n {\n input x: f32[4]\n a = x |> unknown\n b = x |> relu\n output y = b\n}\n"

@@ -6,6 +6,7 @@ memory.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import fields
 from functools import reduce
 from typing import Any
@@ -14,6 +15,7 @@ from archir.diagnostics.work import spend
 from archir.diagrams.diagram import Value
 from archir.ir.op import OPS
 from archir.language.elaboration.module import Block, Module
+from archir.language.elaboration.name_analysis import assigned
 from archir.language.elaboration.values import Operation
 from archir.language.syntax import ast
 
@@ -34,12 +36,23 @@ class NodeBounds:
         key = (id(block.definition), block_args)
         if key not in self._memo:
             self._memo[key] = 0  # a recursive block is refused elsewhere
-            self._memo[key] = self.body(block.definition.body, block.module, dict(block_args))
+            unknown = {*block.local_names, *(param.name.text for param in block.definition.params)}
+            env = {name: value for name, value in block_args if name not in block.local_names}
+            self._memo[key] = self.body(block.definition.body, block.module, dict.fromkeys(unknown) | env)
         return self._memo[key]
 
     def body(self, body: ast.Body, module: Module, env: dict[str, Value]) -> int:
-        """Return a lower bound on the number of nodes that a sequence of statements adds."""
-        return sum(self._count(statement, module, env) for statement in body)
+        """Return a lower bound on the number of nodes that a sequence of statements adds.
+
+        Statements after one that can return may not be executed, and count 0. `env` has the values of local variables
+        and parameters, None if they are not known.
+        """
+        nodes = 0
+        for statement in body:
+            nodes += self._count(statement, module, env)
+            if can_return((statement,)):
+                break
+        return nodes
 
     def _count(self, tree: Any, module: Module, env: dict[str, Value]) -> int:
         spend(1)
@@ -56,18 +69,20 @@ class NodeBounds:
             case ast.Match():
                 return count(tree.subject) + min((count(arm.value) for arm in tree.arms), default=0)
             case ast.Repeat():
-                return _min_iterations(tree.times) * self.body(tree.body, module, env) + count(tree.times)
+                times = min(_min_iterations(tree.times), sure_iterations(tree.body))
+                return times * self.body(tree.body, module, env) + count(tree.times)
             case ast.ForLoop():
+                most = sure_iterations(tree.body)
                 bodies = [
-                    self.body(tree.body, module, iteration_env) for iteration_env in _iteration_envs(tree, module, env)
+                    self.body(tree.body, module, iteration_env)
+                    for iteration_env in _iteration_envs(tree, tree.body, module, env)[:most]
                 ]
-                return sum(bodies) or _min_iterations(tree.items) * self.body(tree.body, module, env) + count(
-                    tree.items
-                )
+                times = min(_min_iterations(tree.items), most)
+                return sum(bodies) or times * self.body(tree.body, module, env) + count(tree.items)
             case ast.Comprehension(parts=(ast.For() as part,)):
                 items = [
                     self._count(tree.item, module, iteration_env)
-                    for iteration_env in _iteration_envs(part, module, env)
+                    for iteration_env in _iteration_envs(part, tree.item, module, env)
                 ]
                 return sum(items) or _min_iterations(part.items) * count(tree.item)
             case ast.Comprehension():
@@ -130,9 +145,31 @@ def _resolve(tree: Any, module: Module, env: dict[str, Value]) -> Value:
     return value
 
 
-def _iteration_envs(tree: ast.ForLoop | ast.For, module: Module, env: dict[str, Value]) -> list[dict[str, Value]]:
-    """Return the variables in each iteration of a loop over a list literal; [] for other loops."""
-    if not isinstance(tree.items, ast.Sequence) or len(tree.targets) != 1:
+def can_return(body: ast.Body) -> bool:
+    """Return whether a sequence of statements contains a `return`."""
+    for statement in body:
+        match statement:
+            case ast.Return():
+                return True
+            case ast.If() if can_return(statement.then) or can_return(statement.orelse):
+                return True
+            case ast.Repeat() | ast.ForLoop() if can_return(statement.body):
+                return True
+    return False
+
+
+def sure_iterations(body: ast.Body) -> int:
+    """Return the number of iterations of a loop that are executed for sure, if the loop has as many: 1 if the body
+    can return."""
+    return 1 if can_return(body) else sys.maxsize
+
+
+def _iteration_envs(
+    tree: ast.ForLoop | ast.For, body: ast.Body | ast.Expr, module: Module, env: dict[str, Value]
+) -> list[dict[str, Value]]:
+    """Return the variables in each iteration of a loop over a list literal; [] for other loops, and if the body
+    assigns the loop's variable."""
+    if not isinstance(tree.items, ast.Sequence) or len(tree.targets) != 1 or tree.targets[0].text in assigned(body):
         return []
     return [{**env, tree.targets[0].text: _resolve(item, module, env)} for item in tree.items.items]
 

@@ -28,6 +28,7 @@ from archir.language.elaboration.evaluate import first_or_excluded
 from archir.language.elaboration.lists import bind_targets, iterate, make_list
 from archir.language.elaboration.name_analysis import names_read
 from archir.language.elaboration.network import add_node, merge_values, node_of, too_many_nodes
+from archir.language.elaboration.node_bounds import sure_iterations
 from archir.language.elaboration.values import POISON, UNBOUND
 from archir.language.syntax import ast
 
@@ -113,9 +114,12 @@ def _execute_loop(context: Context, targets: tuple[ast.Name, ...], items: Value,
         for target in targets:
             context.frame.env[target.text] = POISON
         return
-    min_nodes = context.node_bounds.body(body, context.frame.module, {})
-    if not varies(items) and len(context.graph) + min_nodes * len(items) > context.limits.nodes:
-        too_many_nodes(context, span)
+    local = dict.fromkeys([*context.frame.local_names, *context.frame.env])
+    min_nodes = context.node_bounds.body(body, context.frame.module, local)
+    if not varies(items):
+        iterations = min(len(items), sure_iterations(body))
+        if len(context.graph) + min_nodes * iterations > context.limits.nodes:
+            too_many_nodes(context, span)
     outer_loops, returned = context.scope.loops, len(context.frame.returned)
     try:
         for position, (exists, item) in enumerate(iterate(context, items, span)):

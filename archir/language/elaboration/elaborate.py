@@ -34,8 +34,8 @@ def evaluate_constants(context: Context, module: Module) -> None:
     caller, context.frame = context.frame, Frame(module)
     try:
         for const in module.constants():
-            if const.name.text in module.names and not isinstance(module.names[const.name.text], ast.Const):
-                continue
+            if const.name.text in module.names:
+                continue  # defined twice, which was reported
             value = context.eval(const.value)
             if varies(value):
                 value = context.error("A0506", "a constant cannot depend on a choice", const.value.span)

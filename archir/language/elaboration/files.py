@@ -65,9 +65,10 @@ class Loader:
 
     def _module(self, tree: ast.File, path: str, folder: Path | None) -> Module:
         module = Module(path, tree, folder)
+        first: dict[str, ast.Name] = {}
         for item in tree.items:
-            if isinstance(item, ast.Definition):
-                self._define(module, item)
+            if isinstance(item, ast.Definition | ast.Const):
+                self._define(module, item, first)
         for item in tree.items:
             if isinstance(item, ast.Import):
                 try:
@@ -77,16 +78,20 @@ class Loader:
                     module.incomplete = True
         return module
 
-    def _define(self, module: Module, item: ast.Definition) -> None:
+    def _define(self, module: Module, item: ast.Definition | ast.Const, first: dict[str, ast.Name]) -> None:
+        """Add a definition to a module, and its name to those that were defined `first`. Constants are evaluated, and
+        added to the module's names, later."""
         name = item.name.text
-        if name in module.nets or name in module.names:
-            first = next(d for d in module.definitions() if d.name.text == name)
-            note = Note("first defined here", first.name.span)
+        if name in first:
+            note = Note("first defined here", first[name].span)
             self.problems.append(Diagnostic("A0202", f"`{name}` is defined twice", item.name.span, None, (note,)))
-        elif item.word == "net":
-            module.nets[name] = item
-        else:
-            module.names[name] = Block(item, module)
+            return
+        first[name] = item.name
+        if isinstance(item, ast.Definition):
+            if item.word == "net":
+                module.nets[name] = item
+            else:
+                module.names[name] = Block(item, module)
 
     def _import(self, module: Module, item: ast.Import, folder: Path | None) -> None:
         other = self._relative(item, folder) if item.relative else self._library(item)

@@ -237,8 +237,7 @@ class Reader:
         match, _, kinds = self._anywhere
         token_match = match(text, at, end)
         if token_match is None:
-            lexer = self._lexers[states[-1]]
-            return NotReadError(at, None, lambda: frozenset(lexer.scanner.allowed_types - lexer.ignore_types))
+            return NotReadError(at, None, lambda: self._expected(states))
         token = Token(token_match.lastgroup, token_match[0], at, end_pos=token_match.end())
         token = kinds[token.type](token) if token.type in kinds else token
         return NotReadError(at, token, lambda: self._expected(states))

@@ -218,6 +218,34 @@ def test_foreign_statement_gets_hint_at_its_line(statement: str) -> None:
     assert line == 4
 
 
+@pytest.mark.parametrize("statement", ["x = 4 $ 3", "x = [1, $ 2]", "if x $ {", "x = match width { 8 => 2 $ }"])
+def test_stray_character_gets_no_hint(statement: str) -> None:
+    with pytest.raises(ArchError) as caught:
+        elaborate(IN_A_NET.format(statement=statement))
+    problem = caught.value.diagnostics[0]
+    assert (problem.message, problem.hint) == ("unexpected `$`", None)
+
+
+@pytest.mark.parametrize(
+    ("statement", "hint"),
+    {
+        "output": "`output logits = x`",
+        "output z: x": "`output logits = x`",
+        "output z = x |> relu + x": "(x |> relu) + y",
+        "output z = x $": None,
+        "input z f32[3]": "`input image: f32[3, 32, 32]`",
+        "input z: [3]": "`input image: f32[3, 32, 32]`",
+        "input z: f32(3)": "`input image: f32[3, 32, 32]`",
+        "input z: f32[3] = x": None,
+    }.items(),
+)
+def test_input_and_output_lines_get_hint_about_their_error(statement: str, hint: str | None) -> None:
+    with pytest.raises(ArchError) as caught:
+        elaborate(IN_A_NET.format(statement=statement))
+    found = caught.value.diagnostics[0].hint
+    assert found is None if hint is None else hint in (found or "")
+
+
 @pytest.mark.parametrize("item", ITEMS)
 def test_foreign_top_level_item_gets_hint_at_its_line(item: str) -> None:
     line, text = said(f"const BEFORE = 1\n{item}\n\n{IN_A_NET.format(statement='')}")

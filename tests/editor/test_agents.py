@@ -129,6 +129,17 @@ def test_files_are_changed_only_with_write(room: Path) -> None:
     assert answered(room, "fix", text=WRONG, write=True)["problems"][0]["code"] == "A2606"
 
 
+def test_writing_tools_change_the_file_of_the_named_net(room: Path) -> None:
+    name = SPACE.split("net ", 1)[1].split("(")[0].split()[0]
+    (room / "wrong.arch").write_text(WRONG)
+    (room / "wide.arch").write_text(SPACE.replace("    ", "  "))
+    before = sorted(room.iterdir())
+    assert answered(room, "fix", path=f"wrong.arch:{name}", write=True)["written"]
+    answered(room, "format", path=f"wide.arch:{name}", write=True)
+    assert (room / "wrong.arch").read_text() == (room / "wide.arch").read_text() == SPACE
+    assert sorted(room.iterdir()) == before
+
+
 def test_explain_tool_covers_codes_operations_and_blocks(room: Path) -> None:
     for what, said in {
         "A0201": "# A0201", "conv": "conv(x, channels", "std.cells": "block sep_conv(", "sep_conv": "import std.cells",

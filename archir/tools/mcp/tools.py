@@ -34,7 +34,7 @@ from archir.tools.mcp.answers import (
     text_fields,
 )
 from archir.tools.mcp.explanations import explanation
-from archir.tools.mcp.workspace import Workspace
+from archir.tools.mcp.workspace import Program, Workspace
 from archir.utils.files import write_atomic
 
 P = ParamSpec("P")
@@ -93,7 +93,7 @@ def fix(
     program = workspace.program(path, text)
     checker = workspace.checker(program)
     repair = repair_text(program.text, program.name, checker.check, checker.check_names)
-    is_written = write and bool(repair.changes) and _write(workspace, path, repair.text)
+    is_written = write and bool(repair.changes) and _write(program, repair.text)
     return FixAnswer(
         **problem_fields(repair.remaining),
         **text_fields(repair.text),
@@ -111,15 +111,15 @@ def format(
     program = workspace.program(path, text)
     formatted = canonical(program.text, program.name)
     if write and formatted != program.text:
-        _write(workspace, path, formatted)
+        _write(program, formatted)
     return TextAnswer(**text_fields(formatted))
 
 
-def _write(workspace: Workspace, path: str | None, text: str) -> bool:
-    """Write the text to the file at `path` and return True. Raises ArchError (A2606) if `path` is None."""
-    if path is None:
+def _write(program: Program, text: str) -> bool:
+    """Write the text to the program's file and return True. Raises ArchError (A2606) if it was not read from one."""
+    if program.file is None:
         raise fail("A2606", "`write` needs a `path`; the program was passed as `text`")
-    write_atomic(workspace.resolve(path)[0], text.encode())
+    write_atomic(program.file, text.encode())
     return True
 
 

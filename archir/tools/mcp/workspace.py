@@ -33,6 +33,8 @@ class Program:
     folder: Path | None
     root: Path | None
     net: str | None
+    file: Path | None = None
+    """Absolute path of the file that the text was read from; None if the text was passed."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Workspace:
         assert path is not None
         file, net_of_path = split_net(path)
         real, root = self.resolve(file)
-        return Program(read_program(real, shown=file), file, real.parent, root, net or net_of_path)
+        return Program(read_program(real, shown=file), file, real.parent, root, net or net_of_path, real)
 
     def checker(self, program: Program) -> Checker:
         """Return a checker for a program's text and for changed versions of it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -18,12 +19,14 @@ from pygls.lsp.client import LanguageClient
 from pygls.workspace import Workspace
 
 import archir
+from archir.diagnostics.errors import ArchError
 from archir.language.formatter import canonical
 from archir.spaces.architecture import read_architecture
 from archir.tools.lsp.checking import Checker
 from archir.tools.lsp.features import make_server
 from archir.tools.lsp.formatting import formatting_edits
-from archir.tools.lsp.renaming import apply_edits
+from archir.tools.lsp.renaming import apply_edits, rename
+from archir.tools.lsp.view import View
 from tests.conftest import EXAMPLES
 from tests.soak import with_soak
 
@@ -392,6 +395,58 @@ def test_rename_edits_programs_and_architecture_files(tmp_path: Path) -> None:
     space = archir.load(tmp_path / "nas_bench_201.arch")
     written = read_architecture((tmp_path / "nor_conv_3x3.json").read_text("utf-8"))
     assert space.architecture(written.choices)["searched.link[0][0].op"] == "nor_conv_3x3"
+
+
+SUBSET = """net n {
+    input image: f32[4, 8, 8]
+    least = 12
+    width = add(choose widths 2 of [4, 8, 16] where sum(widths) > least)
+    output y = image |> conv(width)
+}
+"""
+
+
+@pytest.mark.parametrize("nth", [0, 1])
+def test_label_is_renamed_in_its_where(nth: int) -> None:
+    view = View(SUBSET)
+    at = [match.start() for match in re.finditer("widths", SUBSET)][nth]
+    assert [found.kind for found in view.occurrences if found.name == "widths"] == ["choice", "choice"]
+    assert apply_edits(SUBSET, rename(view, at, "sizes")[None]) == SUBSET.replace("widths", "sizes")
+    assert view.occurrence_at(SUBSET.rindex("sum")).kind == "function"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("widths", "chosé", "not a valid name"),
+        ("widths", "a b", "not a valid name"),
+        ("widths", "least", "already defined"),
+        ("least", "widths", "already defined"),
+    ],
+)
+def test_rename_rejects_names(old: str, new: str, said: str) -> None:
+    with pytest.raises(ArchError, match=said):
+        rename(View(SUBSET), SUBSET.index(old), new)
+
+
+def test_rename_edits_unsaved_text_of_open_documents(tmp_path: Path) -> None:
+    block = "block old(x) {\n    return x |> relu\n}\n"
+    saved = 'import "a.arch"\n\nnet n {\n    input x: f32[3]\n    output y = x |> old\n}\n'
+    (tmp_path / "a.arch").write_text(block)
+    (tmp_path / "b.arch").write_text(saved)
+
+    async def test() -> None:
+        async with serving(tmp_path) as client:
+            client.open((tmp_path / "b.arch").as_uri(), f"# not saved\n{saved}")
+            document = client.open((tmp_path / "a.arch").as_uri(), block)
+            client.workspace_did_change_watched_files(lsp.DidChangeWatchedFilesParams(changes=[]))
+            edit = await client.text_document_rename_async(lsp.RenameParams(document, position(block, 6), "new"))
+            assert edit is not None
+            assert edit.changes is not None
+            (found,) = edit.changes[(tmp_path / "b.arch").as_uri()]
+            assert found.range.start.line == 5
+
+    run(test)
 
 
 def edited(chance: random.Random, text: str) -> str:

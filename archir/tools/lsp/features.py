@@ -23,7 +23,7 @@ from archir.tools.lsp import completion, hover, links, nets, outline, renaming, 
 from archir.tools.lsp.background import BackgroundWorker, InterruptedWorkError
 from archir.tools.lsp.documents import Document
 from archir.tools.lsp.formatting import formatting_edits
-from archir.tools.lsp.view import arch_files
+from archir.tools.lsp.view import View, arch_files
 
 T = TypeVar("T")
 
@@ -116,9 +116,10 @@ class ArchServer(LanguageServer):
         return document
 
     def open_texts(self) -> dict[Path, str]:
-        """Return the texts of cached documents by file path, including unsaved changes."""
+        """Return the texts of open documents by resolved file path, including unsaved changes."""
+        paths = {uri: to_fs_path(uri) for uri in self.workspace.text_documents if uri.startswith("file:")}
         return {
-            document.path.resolve(): document.text for document in self.documents.values() if document.path is not None
+            Path(path).resolve(): self.workspace.get_text_document(uri).source for uri, path in paths.items() if path
         }
 
     def document_of_file(self, path: Path) -> Document:
@@ -411,7 +412,7 @@ def _register_navigation(server: ArchServer) -> None:
         for folder in map(Path, filter(None, map(to_fs_path, server.workspace.folders or [server.workspace.root_uri]))):
             for path in arch_files(folder):
                 try:
-                    text = open_texts.get(path.resolve()) or path.read_text("utf-8")
+                    text = View.from_file(path, open_texts.get(path.resolve())).text
                 except (OSError, UnicodeDecodeError):
                     continue
                 symbols += [

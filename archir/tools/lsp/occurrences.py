@@ -9,6 +9,7 @@ from typing import Any
 from archir.ir.op import OPS
 from archir.language.elaboration import static
 from archir.language.elaboration.module import Block, Library, Module
+from archir.language.elaboration.name_analysis import walk
 from archir.language.syntax import ast
 
 Target = tuple[str, str, str, str]
@@ -154,10 +155,14 @@ class _OccurrenceCollector:
                 self.add_name(part)
 
     def add_choice(self, part: ast.Choose) -> None:
-        """Record the label and the alternatives of a choice."""
+        """Record the label and the alternatives of a choice, and where its `where` reads the label."""
         label = part.label.text if part.label is not None else str(part.span.start)
         if part.label is not None:
-            self.add(part.label, "choice", (file_key(self.module), self.owner, "choice", label), True, self.module)
+            target = (file_key(self.module), self.owner, "choice", label)
+            self.add(part.label, "choice", target, True, self.module)
+            for name in walk(part.where) if isinstance(part, ast.ChooseSubset) else ():
+                if isinstance(name, ast.Name) and name.text == label:
+                    self.add(name, "choice", target, False, self.module)
         for alternative in part.alternatives if isinstance(part, ast.ChooseOne) else ():
             target = (file_key(self.module), f"{self.owner}.{label}", "alternative", alternative.name.text)
             self.add(alternative.name, "alternative", target, True, self.module)

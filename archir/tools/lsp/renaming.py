@@ -8,6 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from archir.diagnostics.errors import ArchError, fail
+from archir.ir.names import is_name
+from archir.language.elaboration.name_analysis import names_read, walk
+from archir.language.syntax import ast
 from archir.spaces.architecture import read_architecture
 from archir.tools.lsp.lexer import KEYWORDS
 from archir.tools.lsp.nets import nets
@@ -19,8 +22,6 @@ Location = tuple[Path | None, int, int]
 Edits = dict[Path | None, list[tuple[int, int, str]]]
 """Replacements (start, end, new text) by file; the key None is the current text."""
 
-_NAME = re.compile(r"[A-Za-z_]\w*")
-"""Pattern of a valid name."""
 _RENAMABLE = ("block", "cell", "net", "const", "parameter", "variable", "input", "choice", "alternative", "alias")
 """Kinds of names that a user can rename."""
 _MAX_JSON_FILES = 200
@@ -62,7 +63,7 @@ def _same_name(left: Occurrence, right: Occurrence) -> bool:
 def find_references(view: View, offset: int, texts: Mapping[Path, str] | None = None) -> list[Location]:
     """Return all occurrences of the definition at an offset, in this file and in the other files of its folder.
 
-    `texts` maps paths of open files to their unsaved texts.
+    `texts` maps resolved paths of open files to their unsaved texts.
     """
     occurrence = view.occurrence_at(offset)
     if occurrence is None or occurrence.kind in ("unknown", "type", "property"):
@@ -90,7 +91,7 @@ def _other_views(view: View, texts: Mapping[Path, str], name: str) -> Iterator[V
     for path in arch_files(view.folder):
         if path.resolve() != own_path.resolve():
             try:
-                other = View.from_file(path, texts.get(path))
+                other = View.from_file(path, texts.get(path.resolve()))
             except (OSError, UnicodeDecodeError):
                 continue
             if name in other.text:
@@ -114,9 +115,10 @@ def rename(view: View, offset: int, new: str, texts: Mapping[Path, str] | None =
     A0201 (the name at the offset cannot be renamed, or `new` is not a valid name), A0202 (`new` is already in use).
     """
     occurrence = find_renamable(view, offset)
-    if not _NAME.fullmatch(new) or new in KEYWORDS:
+    if not is_name(new) or new in KEYWORDS:
         raise fail("A0201", f"`{new}` is not a valid name")
-    if any(other.name == new and _conflicts(other, occurrence) for other in view.occurrences):
+    conflicting = any(other.name == new and _conflicts(other, occurrence) for other in view.occurrences)
+    if conflicting or _is_captured(view, occurrence, new):
         raise fail("A0202", f"`{new}` is already defined here")
     edits: Edits = {}
     for path, start, end in find_references(view, offset, texts):
@@ -138,6 +140,19 @@ def _conflicts(existing: Occurrence, renamed: Occurrence) -> bool:
             "",
         )
     return existing.kind not in ("choice", "alternative", "output", "attribute", "property")
+
+
+def _is_captured(view: View, renamed: Occurrence, new: str) -> bool:
+    """Return whether a label and a variable that the `where` of its choice reads would get the same name."""
+    old, is_choice = renamed.name, renamed.kind == "choice"
+    label, read = (old, new) if is_choice else (new, old)
+    return any(
+        isinstance(part, ast.ChooseSubset)
+        and part.label is not None
+        and part.label.text == label
+        and read in names_read(part.where)
+        for part in walk(view.parsed.file)
+    )
 
 
 def apply_edits(text: str, edits: list[tuple[int, int, str]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from archir.cli.net_arguments import space_of
 from archir.cli.options import file_argument, force_option, json_option, net_options
 from archir.cli.output import count_noun, emit, say, table
 from archir.cli.param_types import Integer, Number, OutputFile
+from archir.diagnostics.errors import ArchError
 from archir.language.elaboration.context import Limits
 from archir.utils.files import write_atomic
 
@@ -96,7 +98,7 @@ def optimize_command(
         if points is not None:
             raise click.UsageError("--points needs --front")
         answer = optimizing.optimize(space, minimize, maximize, where=where, best=best, fixed=fixed, seconds=time_limit)
-        _report_answer(answer, minimize or maximize or "", output, parameters, as_json)
+        _report_answer(answer, minimize or maximize or "", output, space.graph.parameters, as_json)
         return
     names = [objective.strip() for objective in re.split(r",(?![^(]*\))", front)]
     if not 2 <= len(names) <= 3 or best != 1 or output is not None:
@@ -106,16 +108,25 @@ def optimize_command(
 
 
 def _report_answer(
-    answer: Answer, what: str, output: Path | None, parameters: dict[str, Any], as_json: bool
+    answer: Answer, what: str, output: Path | None, parameters: Mapping[str, Any], as_json: bool
 ) -> None:  # fmt: skip
-    """Print the best architectures, and write the best one to the file `output` if given."""
+    """Print the best architectures, and write the best one to the file `output` if given.
+
+    If there are none, the error says why: JSON has it beside the answer.
+    """
+    try:
+        best = answer.best
+    except ArchError as error:
+        if not as_json:
+            raise
+        emit({**_answer_json(answer), "diagnostics": [diagnostic.as_json() for diagnostic in error.diagnostics]})
+        click.get_current_context().exit(1)
     if as_json:
         emit(_answer_json(answer))
-    best = answer.best  # if there is none, the error that says why
-    if not as_json:
+    else:
         _print_answer("score" if what.endswith(".json") else what, answer)
     if output is not None:
-        write_atomic(output, (best.to_json(parameters) + "\n").encode())
+        write_atomic(output, best.to_json(parameters).encode())
         if not as_json:
             say(f"wrote {output}")
 

@@ -434,10 +434,26 @@ def test_optimize_command_reports_proved_optimum(tmp_path: Path) -> None:
     values = [one["value"] for one in json.loads(several.output)["architectures"]]
     assert len(values) == 3
     assert values == sorted(values)
+    none = run(main, ["optimize", str(file), "--minimize", "macs", "--where", "params <= 1", "--json"])
+    assert none.exit_code == 1
+    answer = json.loads(none.output)
+    assert answer["architectures"] == []
+    assert [item["bound"] for item in answer["conflict"]] == ["params <= 1"]
+    assert answer["diagnostics"][0]["code"] == "A3301"
     front = run(main, ["optimize", str(file), "--front", "macs,params"])
     assert front.exit_code == 0
     assert "1 point;" in front.output
     assert run(main, ["optimize", str(file)]).exit_code == 2
+
+
+def test_optimize_command_writes_parameters_as_sample_does(tmp_path: Path) -> None:
+    file, best = tmp_path / "small.arch", tmp_path / "best.json"
+    file.write_text("net n(most = 8) {\n    input x: f32[4]\n    output y = x |> linear(choose width(4, most))\n}\n")
+    assert CliRunner().invoke(main, ["optimize", str(file), "--minimize", "macs", "-o", str(best)]).exit_code == 0
+    written = best.read_text()
+    assert json.loads(written)["parameters"] == {"most": 8}
+    assert written.endswith("}\n")
+    assert not written.endswith("\n\n")
 
 
 def test_path_listing_prunes_prefixes_with_equal_usage() -> None:

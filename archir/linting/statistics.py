@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from archir.diagnostics.errors import Diagnostic, Note, join_names
 from archir.diagrams.diagram import Choice
-from archir.ir.graph import NodeId
+from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
 from archir.linting.subject import Subject, more_note
 from archir.ops.norm import BatchNorm
@@ -18,11 +18,12 @@ def shared_statistics(subject: Subject) -> Iterator[Diagnostic]:
     In a supernet, the running statistics of such a batch norm mix those of all alternatives and are wrong for each one.
     """
     graph = subject.graph
+    operations = _operation_names(graph)
     norms: dict[str, list[tuple[NodeId, NodeId, list[str]]]] = {}
     for node_id in graph:
         if isinstance(graph[node_id].op, BatchNorm) and node_id in subject.needed:
             (operand,) = graph.operands(node_id)
-            names = sorted(_operation_names(subject, operand))
+            names = sorted(operations[operand])
             if len(names) > 1 and subject.searched(_choice_of(subject, operand), "shared"):
                 norms.setdefault(str(graph[node_id].span), []).append((node_id, operand, names))
     for places in norms.values():
@@ -45,9 +46,14 @@ def _choice_of(subject: Subject, select: NodeId) -> Choice:
     return subject.graph.decisions[op.choice].choice
 
 
-def _operation_names(subject: Subject, number: NodeId) -> set[str]:
-    """Return the names of the operations that may produce a node's value, depending on choices."""
-    op = subject.graph[number].op
-    if not isinstance(op, Select):
-        return {op.name}
-    return {name for operand in subject.graph.operands(number) for name in _operation_names(subject, operand)}
+def _operation_names(graph: Graph) -> dict[NodeId, frozenset[str]]:
+    """Return, for each node, the names of the operations that may produce its value, depending on choices."""
+    names: dict[NodeId, frozenset[str]] = {}
+    for number in graph:
+        op = graph[number].op
+        names[number] = (
+            frozenset[str]().union(*(names[operand] for operand in graph.operands(number)))
+            if isinstance(op, Select)
+            else frozenset([op.name])
+        )
+    return names

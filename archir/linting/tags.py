@@ -17,6 +17,8 @@ COMMON_TAGS = ("operation", "width", "depth", "kernel", "heads", "expansion", "r
 """Tags that are common in the example spaces."""
 _MIN_LENGTH = 5
 """Minimum length of the shorter of two tags for one to count as a misspelling of the other."""
+_MAX_LENGTH = 64
+"""Maximum length of a tag that is compared with others."""
 DIGITS = "0123456789"
 
 
@@ -32,41 +34,69 @@ def misspelled_tags(module: Module) -> Iterator[Diagnostic]:
             if isinstance(tree, ast.Choose):
                 for tag, span in _tags_of(tree):
                     places[tag].append(span)
+    earlier, common = _Typos(), _Typos()
+    for tag in COMMON_TAGS:
+        common.add(tag)
     frequent = [tag for tag, occurrences in places.items() if len(occurrences) > 1]
-    for number, (tag, spans) in enumerate(places.items()):
+    for tag, spans in places.items():
         if len(spans) == 1 and spans[0].source is module.tree.span.source:
             correction, how = _closest(tag, frequent), "more often"
             if correction is None:
-                correction, how = (
-                    next((other for other in list(places)[:number] if _is_typo(tag, other)), None),
-                    "before it",
-                )
+                correction, how = earlier.find(tag), "before it"
             if correction is None:
-                correction, how = (
-                    next((other for other in COMMON_TAGS if _is_typo(tag, other)), None),
-                    "in other spaces",
-                )
+                correction, how = common.find(tag), "in other spaces"
             if correction is not None:
                 text, hint = f"the tag `@{tag}` is used once, `@{correction}` {how}", f"did you mean `@{correction}`?"
                 yield Diagnostic("A1411", text, spans[0], hint, (), "warning")
+        earlier.add(tag)
 
 
-def _is_typo(tag: str, other: str) -> bool:
-    """Return True if two tags differ by a typical typo: two adjacent letters swapped, or one inner letter missing.
+class _Typos:
+    """Tags among which a tag that differs by a typical typo is found without comparing it with each.
 
-    Other differences are considered intentional: another letter (`@conv_w`, `@conv_h`), or one added at an end
-    (`@width`, `@widths`).
+    Typical typos are two adjacent letters swapped, or one inner letter missing. Other differences are considered
+    intentional: another letter (`@conv_w`, `@conv_h`), or one added at an end (`@width`, `@widths`). Tags with digits
+    are left out, and so are very long ones.
     """
-    shorter, longer = sorted((tag, other), key=len)
-    if len(shorter) < _MIN_LENGTH or any(letter in DIGITS for letter in tag + other):
-        return False
-    if len(shorter) == len(longer):
-        position = next((i for i, (a, b) in enumerate(zip(shorter, longer, strict=True)) if a != b), 0)
-        return (
-            shorter != longer
-            and shorter[:position] + shorter[position : position + 2][::-1] + shorter[position + 2 :] == longer
-        )
-    return any(longer[:i] + longer[i + 1 :] == shorter for i in range(1, len(longer) - 1))
+
+    def __init__(self) -> None:
+        self._number: dict[str, int] = {}
+        """The tags, numbered in order."""
+        self._shortened: dict[str, str] = {}
+        """The first tag that gives a text if an inner letter is left out."""
+
+    def add(self, tag: str) -> None:
+        """Add a tag."""
+        if _is_comparable(tag):
+            self._number.setdefault(tag, len(self._number))
+            for shorter in _without_a_letter(tag):
+                self._shortened.setdefault(shorter, tag)
+
+    def find(self, tag: str) -> str | None:
+        """Return the first tag from which `tag` differs by a typical typo; None if there is none."""
+        if not _is_comparable(tag):
+            return None
+        similar = (*_without_a_letter(tag), *_with_letters_swapped(tag))
+        found = [other for other in similar if other in self._number]
+        if tag in self._shortened:
+            found.append(self._shortened[tag])
+        return min(found, key=self._number.__getitem__, default=None)
+
+
+def _is_comparable(tag: str) -> bool:
+    return _MIN_LENGTH <= len(tag) <= _MAX_LENGTH and not any(letter in DIGITS for letter in tag)
+
+
+def _without_a_letter(tag: str) -> Iterator[str]:
+    """Yield a tag without each of its inner letters."""
+    yield from (tag[:i] + tag[i + 1 :] for i in range(1, len(tag) - 1))
+
+
+def _with_letters_swapped(tag: str) -> Iterator[str]:
+    """Yield a tag with each two adjacent letters swapped, except equal ones."""
+    for i in range(len(tag) - 1):
+        if tag[i] != tag[i + 1]:
+            yield tag[:i] + tag[i + 1] + tag[i] + tag[i + 2 :]
 
 
 def _tags_of(tree: ast.Choose) -> Iterator[tuple[str, Span]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from archir.diagnostics.errors import RuleError
 from archir.diagnostics.explain import codes, page
 from archir.diagnostics.work import MAX_WORK, work_budget
 from archir.ir.types import TensorType
+from archir.linting.tags import _Typos
 from archir.ops.conv import Conv
 from tests.conftest import EXAMPLES, GOLDEN
 from tests.examples import linted
@@ -108,6 +110,34 @@ def test_thousands_of_requirements_take_little_more_than_elaboration(tmp_path: P
     with work_budget() as lint:
         assert "A1408" not in {warning.code for warning in archir.lint(file)}
     assert MAX_WORK - lint.left < 1.5 * (MAX_WORK - check.left)
+
+
+def test_norms_behind_many_choices_are_checked_once_each(tmp_path: Path) -> None:
+    """Each of the 40 pairs of choices has the pair before twice as its alternatives."""
+    pairs = "".join(
+        f"x{i + 1} = choose a{i} {{\na: x{i}\nb: y{i}\n}}\ny{i + 1} = choose b{i} {{\na: y{i}\nb: x{i}\n}}\n"
+        for i in range(40)
+    )
+    body = f"x0 = im |> relu\ny0 = im |> gelu\n{pairs}output y = x40 |> batch_norm\noutput z = y40"
+    file = tmp_path / "n.arch"
+    file.write_text(f"net n {{\ninput im: f32[4, 8, 8]\n{body}\n}}\n")
+    assert "A1405" in {warning.code for warning in archir.lint(file, purpose="shared")}
+
+
+def test_typos_of_tags_are_found_as_by_comparing_each_pair() -> None:
+    letters = random.Random(0)
+    tags = ["".join(letters.choices("ab", k=letters.randrange(4, 8))) for _ in range(200)]
+    earlier = _Typos()
+    for number, tag in enumerate(tags):
+        assert earlier.find(tag) == next((other for other in tags[:number] if is_typo(tag, other)), None)
+        earlier.add(tag)
+
+
+def is_typo(tag: str, other: str) -> bool:
+    shorter, longer = sorted((tag, other), key=len)
+    swapped = {tag[:i] + tag[i : i + 2][::-1] + tag[i + 2 :] for i in range(len(tag))}
+    shortened = {longer[:i] + longer[i + 1 :] for i in range(1, len(longer) - 1)}
+    return len(shorter) >= 5 and tag != other and (other in swapped or shorter in shortened)
 
 
 def test_a_cost_that_cannot_be_known_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ If brackets do not match, indentation is evidence of the intended structure.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
@@ -235,6 +236,7 @@ def _balanced(masked: str) -> bool:
 def _first_fault(masked: str) -> _Fault | None:
     """Return the first bracket fault in a masked text, or None; later faults may be consequences of the first."""
     stack: list[tuple[int, int]] = []  # offset of each open bracket, and the indentation of its line
+    open_brackets: Counter[str] = Counter()
     line_start = 0
     for line in masked.split("\n"):
         text_start = line_start + len(line) - len(line.lstrip())
@@ -245,10 +247,12 @@ def _first_fault(masked: str) -> _Fault | None:
             bracket, start = match[0], line_start + match.start()
             if bracket in _CLOSING:
                 stack.append((start, indent))
+                open_brackets[bracket] += 1
                 continue
-            if all(masked[offset] != _OPENING[bracket] for offset, _ in stack):
+            if not open_brackets[_OPENING[bracket]]:
                 return _Fault(start, bracket, start)
             last, outer = stack.pop()
+            open_brackets[masked[last]] -= 1
             if masked[last] != _OPENING[bracket] or (start == text_start and indent < outer):
                 return _Fault(last, masked[last], start)
             if start == text_start and indent > outer and bracket == "}":

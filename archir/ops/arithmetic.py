@@ -77,6 +77,8 @@ class Greater(_Elementwise):
 
     def infer(self, a: TensorType, b: TensorType | None = None) -> TensorType:
         """Booleans of the broadcast shape."""
+        hint = f"write `{self.name}(a, b)` or `{self.name}(a, {self.than})`"
+        require(b is None or self.than == 0, "expected a tensor or a number to compare with, got both", hint)
         return TensorType((a if b is None else broadcast(a, b)).dims, "bool")
 
 

@@ -239,6 +239,8 @@ def test_program_without_file_cannot_require_a_table() -> None:
         (f"{COST} <= 1ms or macs <= 1M", "A0509"),
         ("latency(nothing) <= 1ms", "A0201"),
         ('latency("none.json") <= 1ms', "A1501"),
+        ('latency("no#ne.json") <= 1ms', "A1501"),
+        ('latency("none.json") <= 1ms # a comment', "A0509"),
         ('latency("a\0b") <= 1ms', "A0801"),
     ],
 )

@@ -3,6 +3,7 @@ errors at once."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,8 @@ from archir.language.elaboration.recursion import with_deep_recursion
 from archir.language.elaboration.statements import execute
 from archir.language.syntax import ast
 from archir.passes.prune import prune, prune_excluded
+
+_STRING = re.compile(r'"[^"]*"')
 
 
 def evaluate_constants(context: Context, module: Module) -> None:
@@ -77,7 +80,7 @@ def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
     """
     source = Source(name, text)
     lines = text.splitlines()
-    if len(lines) != 1 or "#" in text:
+    if len(lines) != 1 or "#" in _STRING.sub("", text):
         raise fail("A0509", "bounds are one line, such as `macs <= 600M and params < 5M`", Span(source, 0, len(text)))
     before = "net bounded {\n    input x: f32[1]\n    require "
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from archir.diagnostics.work import work_budget
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.elaborate import elaborate, survey
-from archir.language.elaboration.files import read_program, split_net
+from archir.language.elaboration.files import read_program, read_standard_input, split_net
 from archir.language.elaboration.recursion import without_gc
 from archir.language.file_kinds import require_kind
 from archir.plugins import loading
@@ -113,11 +112,11 @@ def plugin(name: str, *, folder: str | Path | None = None) -> None:
 def read_source(file: str) -> tuple[str, Path | None]:
     """Return the text of a program, and the folder that its relative imports refer to.
 
-    The file `-` is standard input. The folder is None for standard input. Raises ArchError (A0801) if the file cannot
-    be read.
+    The file `-` is standard input. The folder is None for standard input. Raises ArchError (A0801, A0105, A0107) if the
+    file cannot be read.
     """
     if file == "-":
-        return sys.stdin.read(), None
+        return read_standard_input(), None
     require_kind(Path(file), ".arch", "A0801")
     return read_program(Path(file)), Path(file).resolve().parent
 
@@ -209,7 +208,7 @@ def architecture(path: str | Path) -> ArchitectureFile:
     """
     from archir.spaces.architecture import read_architecture
 
-    return read_architecture(sys.stdin.read() if str(path) == "-" else read_program(Path(path)), str(path))
+    return read_architecture(read_standard_input() if str(path) == "-" else read_program(Path(path)), str(path))
 
 
 def format(text: str, name: str = "<text>") -> str:

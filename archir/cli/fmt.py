@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -14,7 +13,7 @@ from archir.cli.output import say, unified_diff_text, write
 from archir.cli.param_types import PathParam
 from archir.diagnostics.errors import ArchError, Diagnostic, Source, Span
 from archir.language.elaboration.context import Limits
-from archir.language.elaboration.files import read_program
+from archir.language.elaboration.files import read_program, read_standard_input
 from archir.language.file_kinds import require_kind
 from archir.language.formatter import canonical
 from archir.utils.files import write_atomic
@@ -93,6 +92,6 @@ def _format(file: str, check: bool, diff: bool, max_work: float) -> bool:
 def _read(file: str) -> tuple[str, str]:
     """Return the name of a file for messages, and its text."""
     if file == "-":
-        return "<stdin>", sys.stdin.read()
+        return "<stdin>", read_standard_input()
     require_kind(Path(file), ".arch", "A0801")
     return file, read_program(Path(file))

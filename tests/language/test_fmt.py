@@ -21,7 +21,7 @@ import archir
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.language.formatter import canonical
-from archir.language.syntax.parse import parse, tokens
+from archir.language.syntax.parse import MAX_BYTES, parse, tokens
 from tests.conftest import GOLDEN, ROOT
 from tests.language.programs import Speaker, untidy
 
@@ -179,7 +179,7 @@ def test_formatting_large_inputs_takes_bounded_time() -> None:
         assert time.process_time() - begin < 10
 
 
-def run(*arguments: str, code: int = 0, text: str | None = None) -> Result:
+def run(*arguments: str, code: int = 0, text: str | bytes | None = None) -> Result:
     result = CliRunner().invoke(main, ["fmt", *arguments], input=text, catch_exceptions=False)
     assert result.exit_code == code, result.output + result.stderr
     return result
@@ -234,6 +234,8 @@ def test_fmt_reads_standard_input() -> None:
     assert "+const a = 1  # one" in run("-", "--diff", text=UGLY).stdout
     assert "`-` cannot be combined with other files" in run("-", "x.arch", code=2).stderr
     assert "<stdin>:1:10: error[A0102]" in run("-", text="const a = \n", code=1).stderr
+    assert "error[A0107]: <stdin> is not UTF-8 text (byte 6)" in run("-", text=b"const \xff = 1\n", code=1).stderr
+    assert "error[A0105]: <stdin> is larger" in run("-", text=b"#" * (MAX_BYTES + 1), code=1).stderr
 
 
 def test_broken_files_are_skipped_and_others_formatted(tmp_path: Path) -> None:

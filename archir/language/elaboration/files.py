@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
@@ -215,6 +216,15 @@ def read_program(path: Path, max_bytes: int = MAX_BYTES, shown: str = "") -> str
             data = stream.read(max_bytes + 1)
     except (OSError, ValueError) as error:
         raise fail("A0801", f"cannot read {shown}: {describe_error(error)}", None, _similar_file(path)) from None
+    return _decoded(data, max_bytes, shown)
+
+
+def read_standard_input(max_bytes: int = MAX_BYTES, shown: str = "<stdin>") -> str:
+    """Return the text of standard input; `shown` is its name in messages. Raises ArchError (A0105, A0107)."""
+    return _decoded(sys.stdin.buffer.read(max_bytes + 1), max_bytes, shown)
+
+
+def _decoded(data: bytes, max_bytes: int, shown: str) -> str:
     if len(data) > max_bytes:
         raise fail("A0105", f"{shown} is larger than {max_bytes} bytes")
     try:

@@ -344,6 +344,17 @@ def test_operators_add_alternatives_to_trained_operation() -> None:
     assert {most[n].scope for n in most} == {found.network[n].scope for n in found.network}
 
 
+def test_operators_keep_comments() -> None:
+    pipe = "x  # the stem\n        |> conv(8, 3)  # wide\n        |> relu"
+    body = f"    y = {pipe}  # once\n    z = y |> conv(8, 3)  # again\n    x = z"
+    found = of(body, "operators", shape="8, 16, 16")
+    assert pipe in found.text
+    assert all(comment in found.text for comment in ("# once", "# again"))
+    assert len(found.opened) == 1
+    reasons = [row.reason for row in found.left if row.places[0].text == "conv(8, 3)"]
+    assert [reason.count("comments inside the pipe") for reason in reasons] == [2]
+
+
 def test_operators_combine_with_widths_and_where() -> None:
     both = make_elastic(OPERATORS, "widths,operators")
     assert {row.kind for row in both.opened} == {"widths", "operators"}

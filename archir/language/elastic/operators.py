@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import NamedTuple
 
 from archir.diagnostics.errors import ArchError, Span, fail, join_names
@@ -115,9 +116,11 @@ def _operators_of(flow: Flow) -> Iterator[Operator]:
                 for target in pipe.targets:
                     use = by_call.get(id(target))
                     if use is not None and isinstance(statement, ast.Statement) and _begins_line(statement):
-                        yield Operator(
-                            use, statement, pipe, [NONE, *([SEPARABLE] if _is_dense_convolution(use) else [])]
-                        )
+                        offered = [NONE, *([SEPARABLE] if _is_dense_convolution(use) else [])]
+                        operator = Operator(use, statement, pipe, offered)
+                        for name in [*offered] if _has_comment(pipe) else ():
+                            operator.drop(name, "the comments inside the pipe would get lost")
+                        yield operator
 
 
 def _pipes(statement: ast.Tree) -> list[ast.Pipe]:
@@ -128,6 +131,12 @@ def _pipes(statement: ast.Tree) -> list[ast.Pipe]:
         case ast.Return(values=(ast.Pipe() as pipe,)):
             return [pipe]
     return []
+
+
+def _has_comment(pipe: ast.Pipe) -> bool:
+    """Return True if there is a comment between two parts of a pipe."""
+    parts, text = (pipe.first, *pipe.targets), pipe.span.source.text
+    return any("#" in text[part.span.end : after.span.start] for part, after in pairwise(parts))
 
 
 def _begins_line(statement: ast.Statement) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from archir.diagnostics.errors import Diagnostic, fail
+from archir.language.program_files import program_files
 
 
 def expand_paths(paths: Sequence[str], problems: list[Diagnostic]) -> Iterator[str]:
@@ -17,16 +17,8 @@ def expand_paths(paths: Sequence[str], problems: list[Diagnostic]) -> Iterator[s
     """
     for path in paths:
         if path != "-" and Path(path).is_dir():
-            inside = sorted(_arch_files(path))
+            inside = sorted(map(str, program_files(path)))
             problems += [] if inside else fail("A0801", f"there are no .arch files in {path}").diagnostics
             yield from inside
         else:
             yield path
-
-
-def _arch_files(folder: str) -> Iterator[str]:
-    """Yield the `.arch` files below a folder, skipping hidden folders."""
-    for parent, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        paths = [Path(parent, name) for name in names if name.endswith(".arch")]
-        yield from (str(path) for path in paths if path.is_file())

@@ -26,7 +26,7 @@ from archir.tools.lsp.checking import Checker
 from archir.tools.lsp.features import make_server
 from archir.tools.lsp.formatting import formatting_edits
 from archir.tools.lsp.renaming import apply_edits, rename
-from archir.tools.lsp.view import View
+from archir.tools.lsp.view import View, arch_files
 from tests.conftest import EXAMPLES
 from tests.soak import with_soak
 
@@ -447,6 +447,18 @@ def test_rename_edits_unsaved_text_of_open_documents(tmp_path: Path) -> None:
             assert found.range.start.line == 5
 
     run(test)
+
+
+def test_rename_finds_files_beside_many_hidden_ones(tmp_path: Path) -> None:
+    hidden = tmp_path / ".venv" / "package"
+    hidden.mkdir(parents=True)
+    for number in range(250):
+        (hidden / f"{number}.arch").write_text("")
+    (tmp_path / "sub").mkdir()
+    for name in ("a.arch", "b.arch", "sub/c.arch"):
+        (tmp_path / name).write_text("")
+    assert arch_files(tmp_path) == [tmp_path / "a.arch", tmp_path / "b.arch", tmp_path / "sub" / "c.arch"]
+    assert arch_files(tmp_path, 1) == [tmp_path / "a.arch"]
 
 
 def edited(chance: random.Random, text: str) -> str:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 
 from archir.diagnostics.errors import ArchError, Diagnostic, Source
 from archir.diagnostics.work import MAX_WORK, work_budget
 from archir.language.elaboration.files import Loader
 from archir.language.elaboration.module import Module
+from archir.language.program_files import program_files
 from archir.language.syntax import ast
 from archir.language.syntax.parse import parse_partial
 from archir.language.syntax.recovery import ParseResult
@@ -103,11 +105,6 @@ def file_of(module: Module) -> Path | None:
 
 
 def arch_files(folder: Path, limit: int = 200) -> list[Path]:
-    """Return at most `limit` `.arch` files of a folder and its subfolders, leaving out files larger than 256 KiB."""
-    paths = []
-    for path in sorted(folder.rglob("*.arch")):
-        if path.is_file() and path.stat().st_size <= 2**18:
-            paths.append(path)
-        if len(paths) == limit:
-            break
-    return paths
+    """Return at most `limit` `.arch` files of a folder and its subfolders, leaving out files larger than 256 KiB and
+    those of hidden folders."""
+    return list(islice((path for path in program_files(folder) if path.stat().st_size <= 2**18), limit))

@@ -158,7 +158,7 @@ def test_inlay_hints_and_hover_show_shapes_and_counts() -> None:
             hints = await client.text_document_inlay_hint_async(lsp.InlayHintParams(document, whole))
             labels = [str(one.label) for one in hints or []]
             assert "f32[10]" in labels
-            assert any(label.startswith("15,625 architectures, 73.3 K to 1.53 M parameters") for label in labels)
+            assert any(label.startswith("15,625 architectures, 73.3K to 1.53M parameters") for label in labels)
             at = position(text, text.index("op {"))
             said = await client.text_document_hover_async(lsp.HoverParams(document, at))
             assert said is not None
@@ -189,9 +189,9 @@ def test_code_lenses_show_counts_and_costs_in_place_of_hints() -> None:
             lenses = await client.text_document_code_lens_async(lsp.CodeLensParams(document))
             titles = {text.splitlines()[one.range.start.line].split("(")[0]: one.command for one in lenses or []}
             (net,) = [command.title for line, command in titles.items() if command and line.startswith("net ")]
-            assert net.startswith("15,625 architectures, 73.3 K to 1.53 M parameters, ")
+            assert net.startswith("15,625 architectures, 73.3K to 1.53M parameters, ")
             assert [command.title for line, command in titles.items() if command and line == "block edge"] == [
-                "0 to 2.34 K parameters, 0 to 2.36 M MACs"
+                "0 to 2.34K parameters, 0 to 2.36M MACs"
             ]
             whole = lsp.Range(start=lsp.Position(0, 0), end=position(text, len(text)))
             hints = await client.text_document_inlay_hint_async(lsp.InlayHintParams(document, whole))

@@ -18,6 +18,7 @@ from archir.language.elaboration.name_analysis import walk
 from archir.language.elaboration.recursion import without_gc
 from archir.language.elaboration.values import Tensor, show
 from archir.language.syntax import ast
+from archir.pictures.labels import amount
 from archir.spaces.space import Space
 from archir.tools.lsp.view import View
 
@@ -158,12 +159,11 @@ def _value_texts(context: Context, value: Value) -> Iterator[str]:
 
     Tensors are represented by their types, other values as in source code.
     """
-    types = getattr(context, "types", {})
     for number, leaf in enumerate(leaves(value) if varies(value) else [value]):
         if number == MAX_VALUES:
             return
         if isinstance(leaf, Tensor):
-            yield str(types[leaf.node])
+            yield str(context.types[leaf.node])
         elif isinstance(leaf, (bool, int, float, str, tuple)) or leaf is None:
             yield show(leaf)
 
@@ -217,17 +217,9 @@ def _cost_texts(costs: dict[str, CostRange] | None) -> list[str]:
 
 
 def format_range(cost_range: CostRange) -> str:
-    """Format a range of a cost, rounded: `1.2 M`, or `0.8 to 1.2 M`."""
-    least, greatest = format_amount(cost_range.least), format_amount(cost_range.greatest)
+    """Format a range of a cost, rounded: `1.2M`, or `800K to 1.2M`."""
+    least, greatest = amount(cost_range.least), amount(cost_range.greatest)
     return least if least == greatest else f"{least} to {greatest}"
-
-
-def format_amount(value: int) -> str:
-    """Format a number, rounded, with a unit prefix: `431`, `1.23 K`, `4.51 M`."""
-    for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("K", 10**3)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return str(value)
 
 
 def _tensor_types(nets_of_text: list[Net], span: Span) -> list[str]:

@@ -225,7 +225,7 @@ class ProgramBuilder:
                 other.body.items = inline_calls(other.body.items, definition)
 
 
-def inline_calls(items: Sequence[Item], definition: Definition, depth: int = 0) -> tuple[Item, ...]:
+def inline_calls(items: Sequence[Item], definition: Definition) -> tuple[Item, ...]:
     """Return the statements with each call of the block `definition` replaced by the statements of its body."""
     new_items: list[Item] = []
     for item in items:
@@ -250,10 +250,8 @@ def _statements_of_call(definition: Definition, call: Step) -> tuple[Item, ...]:
         return numbering.setdefault(number, next(FRESH_NUMBERS))
 
     items = renumbered(body.items, name)
-    expressions = [(depth, value) for depth, _, value in expressions_in(items)]
-    return with_expressions(
-        items, iter([_with_arguments(value, call.arguments, depth) for depth, value in expressions])
-    )
+    expressions = [_with_arguments(value, call.arguments, depth) for depth, _, value in expressions_in(items)]
+    return with_expressions(items, iter(expressions))
 
 
 def _with_arguments(value: Expr, arguments_: Mapping[str, Expr], depth: int) -> Expr:

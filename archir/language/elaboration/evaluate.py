@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 
 from archir.diagnostics.errors import RuleError, Span
 from archir.diagnostics.hints import suggest
@@ -304,12 +304,6 @@ def evaluate_attribute(context: Context, tree: ast.Attribute) -> Value:
         return attribute(context.types[leaf.node], tree.name.text)
 
     return context.restricted(context.lift(tree.name.span, read, value))
-
-
-@cache
-def _method(kind_of: str) -> str:
-    """Return the name of the method that evaluates a class of syntax nodes: `IfElse` -> `eval_if_else`."""
-    return "eval" + "".join(f"_{char.lower()}" if char.isupper() else char for char in kind_of)
 
 
 def _and(a: bool, b: bool) -> bool:

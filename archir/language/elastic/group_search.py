@@ -314,7 +314,7 @@ class GroupSearch:
             elif changed & groups <= self._merged_into.keys() and all(group.kind == "widths" for group in groups):
                 current = list(dict.fromkeys(self._merged_into.get(group, group) for group in groups))
                 if len(current) > 1:
-                    self._merge(current, self._message(diagnostic), diagnostic.span)
+                    self._merge(current, diagnostic.message, diagnostic.span)
                     changed |= groups
         if not changed:
             self._close_last_kind(error)
@@ -326,7 +326,7 @@ class GroupSearch:
         for group in groups:
             if len(codes[group]) > 1:
                 if group.named:
-                    self.close(group, self._message(diagnostic), diagnostic.span)
+                    self.close(group, diagnostic.message, diagnostic.span)
                 group.named = True
                 return {group}
         for kinds in (("widths", None), ("ratios",)):
@@ -335,24 +335,20 @@ class GroupSearch:
                 if group.kind is None and not any(
                     _is_commensurable(group, other) for other in mergeable if other is not group
                 ):
-                    self.close(group, self._message(diagnostic), diagnostic.span)
+                    self.close(group, diagnostic.message, diagnostic.span)
                     return {group}
             if len(mergeable) > 1:
-                return self._merge(mergeable, self._message(diagnostic), diagnostic.span)
+                return self._merge(mergeable, diagnostic.message, diagnostic.span)
         lower = [group for group in groups if min(codes[group]) < len(group.values(self.request)) - 1]
         if not lower:
             return set()
         weakest = max(lower, key=lambda group: _rank(group.kind))
         if weakest.kind is None:
-            self.close(weakest, self._message(diagnostic), diagnostic.span)
+            self.close(weakest, diagnostic.message, diagnostic.span)
         else:
             weakest.dropped.add(weakest.values(self.request)[min(codes[weakest])])
-            weakest.reason, weakest.reason_span = self._message(diagnostic), diagnostic.span
+            weakest.reason, weakest.reason_span = diagnostic.message, diagnostic.span
         return {weakest}
-
-    def _message(self, diagnostic: Diagnostic) -> str:
-        """Return the message of a diagnostic."""
-        return diagnostic.message
 
     def _merge(self, groups: list[Group], reason: str, span: Span | None) -> set[Group]:
         """Merge groups into one and return them; if one is in another definition than the first, only close that
@@ -377,7 +373,7 @@ class GroupSearch:
         last_kind = max((group.kind for group in self.open), key=_rank)
         for group in self.open:
             if group.kind == last_kind:
-                self.close(group, self._message(error.diagnostics[0]), error.diagnostics[0].span)
+                self.close(group, error.diagnostics[0].message, error.diagnostics[0].span)
 
 
 def _check_weights(trained_shapes: Mapping[str, tuple[int, ...]], op: Op, *operands: TensorType) -> bool:

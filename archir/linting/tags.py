@@ -76,11 +76,11 @@ class _Typos:
         """Return the first tag from which `tag` differs by a typical typo; None if there is none."""
         if not _is_comparable(tag):
             return None
-        similar = (*_without_a_letter(tag), *_with_letters_swapped(tag))
-        found = [other for other in similar if other in self._number]
+        variants = (*_without_a_letter(tag), *_with_letters_swapped(tag))
+        similar = [variant for variant in variants if variant in self._number]
         if tag in self._shortened:
-            found.append(self._shortened[tag])
-        return min(found, key=self._number.__getitem__, default=None)
+            similar.append(self._shortened[tag])
+        return min(similar, key=self._number.__getitem__, default=None)
 
 
 def _is_comparable(tag: str) -> bool:

@@ -186,7 +186,8 @@ def _is_maximized(run: Run, space: Space, score: str) -> bool:
     for phase in run.phases():
         path = f"phases/{phase.name}/{OBJECTIVE}"
         if path in run.entries:
-            directions |= json.loads(run.content(path)).get("measures", {})
+            recorded = json.loads(run.content(path))
+            directions |= recorded.get("measures", {}) | recorded.get("objectives", {})
     name = score.removeprefix("validation_")
     return directions[name] if name in directions else not is_cost(name) and name not in space.account.names
 

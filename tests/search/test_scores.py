@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -222,3 +223,18 @@ def test_ridge_solution_equals_dual_solution(rows: int) -> None:
     by_rows = centred.T @ np.linalg.solve(centred @ centred.T + 0.5 * np.eye(rows), y - y.mean())
     assert np.allclose(weights, by_rows, atol=1e-9)
     assert constant == pytest.approx(y.mean() - x.mean(0) @ by_rows)
+
+
+def test_direction_of_a_score_is_what_the_search_recorded() -> None:
+    """As of a plugin's scorer: its names are those of the search's objectives only."""
+    space = archir.loads("net n { input x: f32[4]\n output y = x |> linear(choose w(2, 4)) }")
+    recorded = {
+        "phases/search/objective.json": json.dumps({"measures": {"loss": False}, "objectives": {"mine": False}})
+    }
+    run = SimpleNamespace(
+        phases=lambda: [SimpleNamespace(name="search")], entries=recorded, content=lambda name: recorded[name].encode()
+    )
+    found = {
+        name: sources._is_maximized(cast("Any", run), space, name) for name in ("mine", "loss", "accuracy", "macs")
+    }
+    assert found == {"mine": False, "loss": False, "accuracy": True, "macs": False}

@@ -160,9 +160,11 @@ def _parse_int(text: str) -> int:
 
 
 def _data_bytes(tensor: onnx.TensorProto) -> int:
-    """Return the size of a tensor's data in bytes."""
+    """Return the size of a tensor's data in bytes. Raises ArchError (A0916) if its elements have no fixed size."""
     try:
-        size: int = prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
     except KeyError:
         raise fail("A0916", f"`{tensor.name}` has elements of an unknown type {tensor.data_type}") from None
-    return size
+    if dtype.hasobject:  # the file's bytes would be used as pointers
+        raise fail("A0916", f"`{tensor.name}` has strings as external data, which ONNX does not allow")
+    return int(prod(tensor.dims) * dtype.itemsize)

@@ -209,6 +209,8 @@ def _array(tensor: onnx.TensorProto, path: Path) -> NDArray[Any]:
     if len(dims) > MAX_RANK or any(dim < 0 for dim in dims) or prod(dims) > MAX_ELEMENTS:
         raise fail("A0916", f"`{tensor.name}` in {path} has an unsupported shape {list(dims)[:MAX_RANK]}")
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        if not prod(dims):  # empty files cannot be mapped
+            return np.empty(dims, dtype)
         info = external_data_helper.ExternalDataInfo(tensor)
         array: NDArray[Any] = np.memmap(path.parent / info.location, dtype, "r", info.offset or 0, dims or (1,))
         return array.reshape(dims)

@@ -342,6 +342,35 @@ def test_data_outside_of_the_folder_is_refused(location: str, tmp_path: Path) ->
     assert {diagnostic.code for diagnostic in refused.value.diagnostics} == {"A0916"}
 
 
+def _external(name: str, data_type: int, dims: Sequence[int], data: Path) -> Any:
+    """A weight whose numbers are in another file."""
+    tensor = TensorProto(name=name, data_type=data_type, dims=dims, data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value=data.name)
+    return tensor
+
+
+def test_strings_in_another_file_are_refused(tmp_path: Path) -> None:
+    """Their bytes would be taken as addresses."""
+    (tmp_path / "data").write_bytes(b"A" * 16)
+    path = file(tmp_path / "m.onnx", [node("Gather", "w zero", "t"), node("Relu", "x", "y")], {"zero": np.int64(0)})
+    model = onnx.load(path)
+    model.graph.initializer.append(_external("w", TensorProto.STRING, [2], tmp_path / "data"))
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ArchError, match="`w` has strings as external data") as refused:
+        archir.from_onnx(path)
+    assert {diagnostic.code for diagnostic in refused.value.diagnostics} == {"A0916"}
+
+
+def test_weights_of_no_numbers_may_be_in_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    path = file(tmp_path / "m.onnx", [node("Concat", "empty sizes", "all", axis=0), node("Reshape", "x all", "y")],
+                {"sizes": np.array([-1, 16, 4, 4])})  # fmt: skip
+    model = onnx.load(path)
+    model.graph.initializer.append(_external("empty", TensorProto.INT64, [0], tmp_path / "data"))
+    path.write_bytes(model.SerializeToString())
+    assert operations(archir.from_onnx(path)) == ["reshape"]
+
+
 def _sized(dims: Sequence[int]) -> Any:
     """A weight that says that it has these sizes, and has no numbers."""
     return TensorProto(name="w", data_type=TensorProto.FLOAT, dims=dims)

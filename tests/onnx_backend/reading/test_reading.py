@@ -201,6 +201,19 @@ REFUSED: dict[str, tuple[list[Any], dict[str, Any], str, str]] = {
     "10^9 numbers": (
         [node("ConstantOfShape", "n", "c"), node("Mul", "x c", "y")], {"n": np.array([10**9, 4])}, "A3202", "4000000000"
     ),
+    "2^40 sums": (
+        [node("ConstantOfShape", "n", "a"), node("ConstantOfShape", "m", "b"), node("Add", "a b", "c"),
+         node("Mul", "x c", "y")],
+        {"n": np.array([2**20, 1]), "m": np.array([1, 2**20])}, "A3202", "Add `c`: a constant of 1099511627776",
+    ),
+    "2^32 joined": (
+        [node("ConstantOfShape", "n", "a"), node("Concat", "a " * 2**12, "c", axis=0), node("Mul", "x c", "y")],
+        {"n": np.array([2**20])}, "A3202", "Concat `c`: a constant of 4294967296",
+    ),
+    "2^39 looked up": (
+        [node("ConstantOfShape", "n", "a"), node("Gather", "a at", "c"), node("Mul", "x c", "y")],
+        {"n": np.array([1, 2**20]), "at": np.zeros(2**19, np.int64)}, "A3202", "Gather `c`: a constant of 549755813888",
+    ),
     "no output": ([node("Relu", "x", "z")], {}, "A0916", "no node computes"),
 }  # fmt: skip
 

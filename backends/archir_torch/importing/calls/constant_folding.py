@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,9 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
 VIEWS = {"Constant", "ConstantOfShape", "Identity", "Unsqueeze", "Squeeze", "Slice", "Expand", "Transpose"}
 """Operators whose results only rearrange or repeat existing numbers, so that no size limit is needed."""
 
+BROADCASTS = {"Add", "Sub", "Mul", "Div", "Mod", "Pow", "Min", "Max", "Equal", "Less", "Greater", "Where"}
+"""Operators that broadcast their operands to one shape."""
+
 
 def fold_operator(operator: str, arrays: list[Array | None], attributes: Attributes) -> Array | None:
     """Compute an operator on constant operands.
@@ -159,6 +163,7 @@ def fold_operator(operator: str, arrays: list[Array | None], attributes: Attribu
         return None
     if operator not in VIEWS:
         shapes = [array.shape for array in arrays if array is not None]
+        _require_size(_result_elements(operator, shapes, attributes))
         size = max((int(np.prod(shape, dtype=np.float64)) for shape in shapes), default=0)
         repeated = (
             operator == "Tile"
@@ -173,6 +178,23 @@ def fold_operator(operator: str, arrays: list[Array | None], attributes: Attribu
                 raise TooLargeError(f"a range of more than {MAX_FOLDED} numbers")
     with np.errstate(all="ignore"):  # a division by zero is undefined in ONNX and needs no warning
         result = np.asarray(function(*arrays, **attributes))
-    if result.size > MAX_ELEMENTS:
-        raise TooLargeError(f"a constant of {result.size} elements, more than {MAX_ELEMENTS}")
+    _require_size(result.size)
     return result
+
+
+def _require_size(elements: int) -> None:
+    """Raise TooLargeError if a constant would have more than `MAX_ELEMENTS` elements."""
+    if elements > MAX_ELEMENTS:
+        raise TooLargeError(f"a constant of {elements} elements, more than {MAX_ELEMENTS}")
+
+
+def _result_elements(operator: str, shapes: list[tuple[int, ...]], attributes: Attributes) -> int:
+    """Return the number of elements of an operator's result if it can exceed that of each operand, otherwise 0."""
+    if operator in BROADCASTS:
+        return prod(np.broadcast_shapes(*shapes))
+    if operator == "Concat":
+        return sum(map(prod, shapes))
+    if operator == "Gather":
+        axis_size = shapes[0][attributes.get("axis", 0)]
+        return prod(shapes[0]) // max(axis_size, 1) * prod(shapes[1])
+    return 0

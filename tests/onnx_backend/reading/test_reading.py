@@ -29,14 +29,14 @@ HERE = {"squeezenet": 30, "shufflenet": 40, "resnet50": 30, "densenet121": 40, "
 
 def file(
     path: Path, nodes: Sequence[Any], weights: Mapping[str, Any] | None = None, shape: Sequence[Any] = ("N", 4, 8, 8),
-    name: str = "x",
+    name: str = "x", opset: int = 17,
 ) -> Path:  # fmt: skip
     """A model of one input, `x` or of another name, and one output `y`."""
     tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in (weights or {}).items()]
     given = helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
     made = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     graph = helper.make_graph(list(nodes), "g", [given], [made], tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     path.write_bytes(model.SerializeToString())
     return path
 
@@ -249,6 +249,35 @@ def test_nodes_that_break_their_schema_are_refused(what: str, partial: bool, tmp
     with pytest.raises(ArchError, match=text) as refused:
         archir.from_onnx(path, partial=partial)
     assert {diagnostic.code for diagnostic in refused.value.diagnostics} == {"A0916"}
+
+
+UNSUPPORTED: dict[str, tuple[list[Any], str]] = {
+    "Cast to u8": ([node("Cast", "x", "c", to=2), node("Cast", "c", "y", to=1)], "Cast `c`: conversion to .* type 2"),
+    "Cast of a constant to u32": (
+        [node("Cast", "w", "c", to=12), node("Cast", "c", "d", to=1), node("Mul", "x d", "y")], "Cast `c`: .* type 12"
+    ),
+    "MaxPool over four axes": ([node("MaxPool", "x", "y", kernel_shape=[1] * 4)], "MaxPool `y`: pools over 4 axes"),
+    "AveragePool over four axes": ([node("AveragePool", "x", "y", kernel_shape=[1] * 4)], "`y`: pools over 4 axes"),
+    "Attention without heads": (
+        [node("Reshape", "x tokens", "t"), node("Attention", "t t t", "y")], "Attention `y`: .* `q_num_heads`"
+    ),
+    "RMSNormalization over axes": ([node("RMSNormalization", "x w", "y", axis=4)], "`y`: norms over more than the la"),
+    "LayerNormalization over axes": ([node("LayerNormalization", "x w", "y", axis=4)], "`y`: norms over more than"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", UNSUPPORTED)
+def test_unsupported_attributes_are_refused(what: str, tmp_path: Path) -> None:
+    nodes, text = UNSUPPORTED[what]
+    weights = {"w": numbers(2, 2), "tokens": np.array([0, 4, 16])}
+    with pytest.raises(ArchError, match=text) as refused:
+        archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights, ("N", 4, 2, 2, 2, 2), opset=24))
+    assert {diagnostic.code for diagnostic in refused.value.diagnostics} == {"A3202"}
+
+
+def test_constants_in_bfloat16_become_float32(tmp_path: Path) -> None:
+    nodes = [node("Cast", "w", "a", to=16), node("Cast", "a", "b", to=1), node("Mul", "x b", "y")]
+    assert operations(archir.from_onnx(file(tmp_path / "m.onnx", nodes, {"w": np.float32(2)}))) == ["scale"]
 
 
 MISFITS: dict[str, tuple[list[Any], str]] = {

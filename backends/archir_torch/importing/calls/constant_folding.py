@@ -30,6 +30,7 @@ DTYPES: dict[int, Any] = {
     9: np.bool_,
     10: np.float32,
     11: np.float64,
+    16: np.float32,
 }
 """Numpy element type by ONNX element type; bfloat16 and float16 become float32."""
 
@@ -71,6 +72,13 @@ def _reshape(x: Array, shape: Array, /, **attrs: Any) -> Array:
     """Reshape an array; a size of 0 keeps the existing size, unless the attribute `allowzero` is set."""
     target = [x.shape[i] if size == 0 and not attrs.get("allowzero") else size for i, size in enumerate(shape.tolist())]
     return x.reshape(target)
+
+
+def _cast(x: Array, /, to: int, **_: Any) -> Array:
+    """Convert to another element type."""
+    if to not in DTYPES:
+        raise RuleError(f"constants of ONNX's element type {to} are not supported")
+    return x.astype(DTYPES[to])
 
 
 def _constant_of_shape(shape: Array, /, **attrs: Any) -> Array:
@@ -115,7 +123,7 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     "Reshape": _reshape,
     "Flatten": lambda x, **attrs: x.reshape(int(np.prod(x.shape[: attrs.get("axis", 1)])), -1),
     "Transpose": lambda x, **attrs: np.transpose(x, attrs.get("perm")),
-    "Cast": lambda x, **attrs: x.astype(DTYPES[attrs["to"]]),
+    "Cast": _cast,
     "Add": lambda a, b, **_: a + b,
     "Sub": lambda a, b, **_: a - b,
     "Mul": lambda a, b, **_: a * b,

@@ -50,7 +50,7 @@ SCALAR_OPERATORS = ("Add", "Sub", "Mul", "Div", "Equal", "Greater", "Less", "Gre
 FORMER_ATTRIBUTES = ("axes", "starts", "ends", "shape", "split", "pads")
 """Attributes that became operands in later ONNX versions; operator functions receive them as `given_NAME`."""
 
-OPERAND_ERRORS = (RuntimeError, ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError)
+OPERAND_ERRORS = (RuntimeError, ValueError, TypeError, LookupError, OverflowError, ZeroDivisionError)
 """Exceptions by which torch and numpy reject operands and attributes."""
 MAX_SHOWN = 8
 """Maximum number of elements of a constant that messages show."""

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from archir.diagnostics.errors import RuleError
 from archir_torch.importing.calls.operators.registry import OPERATORS, Operator, constant_number, onnx_operator
 
 
@@ -76,11 +77,24 @@ def clip(x: Tensor, low: Any = None, high: Any = None, **attributes: Any) -> Ten
     return torch.clamp(x, *bounds)
 
 
+_TYPES = {
+    1: torch.float32,
+    6: torch.int32,
+    7: torch.int64,
+    9: torch.bool,
+    10: torch.float32,
+    11: torch.float32,
+    16: torch.float32,
+}
+"""Torch dtype by ONNX element type; all floating-point types become float32."""
+
+
 @onnx_operator("Cast")
 def cast(x: Tensor, to: int = 1, **_: Any) -> Tensor:
     """Convert to another element type."""
-    types = {1: torch.float32, 10: torch.float32, 11: torch.float32, 6: torch.int32, 7: torch.int64, 9: torch.bool}
-    return x if types[to] == x.dtype else x.to(types[to])
+    if to not in _TYPES:
+        raise RuleError(f"conversion to ONNX's element type {to} is not supported")
+    return x if _TYPES[to] == x.dtype else x.to(_TYPES[to])
 
 
 @onnx_operator("Softmax", "LogSoftmax")

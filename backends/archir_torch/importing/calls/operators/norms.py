@@ -35,9 +35,14 @@ def layer_norm(
     x: Tensor, scale: Tensor | None = None, shift: Tensor | None = None, axis: int = -1, epsilon: float = 1e-5, **_: Any
 ) -> Tensor:
     """Normalize over the last axis."""
+    _require_last(axis, x)
+    return F.layer_norm(x, x.shape[-1:], scale, shift, epsilon)
+
+
+def _require_last(axis: int, x: Tensor) -> None:
+    """Raise RuleError if a norm from `axis` on covers more than the last axis."""
     if axis % x.dim() != x.dim() - 1:
         raise RuleError("norms over more than the last axis are not supported")
-    return F.layer_norm(x, x.shape[-1:], scale, shift, epsilon)
 
 
 @onnx_operator("GroupNormalization")
@@ -53,6 +58,7 @@ def group_norm(
 @onnx_operator("RMSNormalization")
 def rms_norm(x: Tensor, scale: Tensor | None = None, axis: int = -1, epsilon: float = 1e-5, **_: Any) -> Tensor:
     """Divide by the root of the mean square over the last axis."""
+    _require_last(axis, x)
     return F.rms_norm(x, x.shape[-1:], scale, epsilon)
 
 

@@ -17,9 +17,7 @@ from archir_torch.importing.calls.operators.windows import pad_axes, window
 def max_pool(x: Tensor, kernel_shape: list[int] | None = None, ceil_mode: int = 0, **attributes: Any) -> Tensor:
     """Return the maximum of each window."""
     kernel = kernel_shape or []
-    strides, dilations, before, after = window(x, attributes, kernel)
-    if any(dilation != 1 for dilation in dilations):
-        raise RuleError("dilated pools are not supported")
+    strides, before, after = _pool_window(x, attributes, kernel)
     ceil = _rounds_up(x, kernel, strides, before, after, bool(ceil_mode))
     functions: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
     result: Tensor = functions[len(kernel)](x, kernel, strides, before, ceil_mode=ceil)
@@ -32,9 +30,7 @@ def avg_pool(
 ) -> Tensor:
     """Return the mean of each window."""
     kernel = kernel_shape or []
-    strides, dilations, before, after = window(x, attributes, kernel)
-    if any(dilation != 1 for dilation in dilations):
-        raise RuleError("dilated pools are not supported")
+    strides, before, after = _pool_window(x, attributes, kernel)
     if count_include_pad and before != after:
         x, before, after = pad_axes(x, before, after), [0] * len(kernel), [0] * len(kernel)
     is_downsampling = kernel == strides == [*x.shape[2:]]  # a map of one window: not global pooling
@@ -51,6 +47,19 @@ def avg_pool(
     functions: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
     result: Tensor = functions[len(kernel)](x, kernel, strides, before, ceil, bool(count_include_pad))
     return result
+
+
+def _pool_window(x: Tensor, attributes: dict[str, Any], kernel: list[int]) -> tuple[list[int], list[int], list[int]]:
+    """Return strides, padding before and padding after, each with one number per spatial axis.
+
+    Raises RuleError if the pool is dilated, or has more than three spatial axes.
+    """
+    strides, dilations, before, after = window(x, attributes, kernel)
+    if any(dilation != 1 for dilation in dilations):
+        raise RuleError("dilated pools are not supported")
+    if not 1 <= len(kernel) <= 3:
+        raise RuleError(f"pools over {len(kernel)} axes are not supported")
+    return strides, before, after
 
 
 def _rounds_up(

@@ -48,7 +48,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *more
         raise RuleError("attention with a cache or with softcap is not supported")
     is_packed = q.dim() == 3
     if is_packed:
-        heads, kv_heads = attributes["q_num_heads"], attributes["kv_num_heads"]
+        heads, kv_heads = attributes.get("q_num_heads"), attributes.get("kv_num_heads")
+        if heads is None or kv_heads is None:
+            raise RuleError("attention to tokens needs `q_num_heads` and `kv_num_heads`")
         q, k, v = (x.unflatten(-1, (n, -1)).transpose(1, 2) for x, n in ((q, heads), (k, kv_heads), (v, kv_heads)))
     result = F.scaled_dot_product_attention(
         q,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -90,11 +91,15 @@ class Builder:
         return self.constant(values, self.options.dtype)
 
     def weight(self, name: str, array: NDArray[Any]) -> str:
-        """Store a trained tensor under its state-dict name; return the name.
+        """Store a trained tensor under its state-dict name, or a tensor computed from trained ones; return its name.
 
-        Raises ArchError (A0931) if the tensor overflows the model's precision.
+        A number is appended to the name if another tensor has it: operations that share weights may need them in
+        different forms. Raises ArchError (A0931) if the tensor overflows the model's precision.
         """
-        self.arrays.setdefault(name, self.options.cast(name, array))
+        array = self.options.cast(name, array)
+        names = chain((name,), (f"{name}_{number}" for number in count(2)))
+        name = next(name for name in names if name not in self.arrays or np.array_equal(self.arrays[name], array))
+        self.arrays.setdefault(name, array)
         return name
 
     def as_constant(self, name: str) -> str:

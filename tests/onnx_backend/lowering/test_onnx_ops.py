@@ -86,6 +86,27 @@ def test_export_keeps_node_names_weights_and_metadata(tmp_path: Path) -> None:
     assert {entry.key: entry.value for entry in model.metadata_props} == {"net": "tiny", "architecture": "{}"}
 
 
+SHARED = {
+    "offsets of windows of other sizes": """
+    input a: f32[64, 32, 32]
+    input b: f32[64, 8, 8]
+    output large = local_attention(a, a, a, kernel=7, heads=2, weights="t")
+    output small = local_attention(b, b, b, kernel=7, heads=2, weights="t")
+    output heads = local_attention(b, b, b, kernel=7, heads=4, weights="t")""",
+    "slopes of maps and volumes": """
+    input a: f32[3, 4, 4]
+    input b: f32[3, 2, 4, 4]
+    output map = a |> prelu(weights="t")
+    output volume = b |> prelu(weights="t")""",
+}
+
+
+@pytest.mark.parametrize("what", SHARED)
+def test_shared_weights_may_be_needed_in_different_forms(what: str, tmp_path: Path) -> None:
+    graph = archir.loads(f"net shared {{{SHARED[what]}\n}}").graph
+    assert archir.export(graph, tmp_path / "net.onnx", archir.compile(graph)).relative < 1e-5
+
+
 def test_an_input_may_be_an_output(tmp_path: Path) -> None:
     graph = archir.loads("net same {\n input x: f32[3]\n output y = x\n output z = x\n}").graph
     assert archir.export(graph, tmp_path / "same.onnx", TORCH.lower(graph)).absolute == 0

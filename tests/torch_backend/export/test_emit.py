@@ -44,9 +44,9 @@ def assert_same(graph: Graph, path: Path) -> str:
     emitted = getattr(imported(path, text), last_class(text))().eval()
     module = lower(graph).eval()
     emitted.load_state_dict(module.state_dict())
-    x = torch.randn(2, *graph[next(iter(graph.inputs.values()))].op.infer().shape)
+    inputs = [torch.randn(2, *graph[number].op.infer().shape) for number in graph.inputs.values()]
     with torch.no_grad():
-        wanted, found = module(x), emitted(x)
+        wanted, found = module(*inputs), emitted(*inputs)
     assert torch.equal(wanted, found)
     return text
 
@@ -122,6 +122,24 @@ def test_names_cannot_inject_code(tmp_path: Path) -> None:
         wanted, found = module(x), emitted(x)
         assert wanted.keys() == found.keys() == {"type", "yield"}
         assert all(torch.equal(wanted[name], found[name]) for name in wanted)
+
+
+@pytest.mark.parametrize("name", ["layer", "torch", "float", "rotary"])
+def test_inputs_may_have_names_that_statements_use(name: str, tmp_path: Path) -> None:
+    text = """
+    block turned(x) { return x |> rotary(heads=2) }
+    block step(x) { return x |> linear(8) |> relu }
+    net named {
+        input x: f32[6, 8]
+        input NAME: f32[6, 8]
+        input map: f32[8, 3, 3]
+        for i in 0..4 { x = x |> step }
+        x = concat(x, x |> turned, NAME) |> global_avg_pool |> linear(8)
+        output y = x + (map |> upsample(2) |> global_avg_pool)
+    }
+    """
+    source = assert_same(archir.loads(text.replace("NAME", name)).graph, tmp_path / "named.py")
+    assert "for layer in self.step" in source
 
 
 def test_block_without_input_knows_batch_size(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +13,9 @@ from archir.ir.structure import Input
 from archir.ir.typing import Types
 from archir.ops.shape import Slice
 from archir_torch.export.source.calls import Call
+from archir_torch.lowering.rules import RULES
 
-RESERVED = {"F", "Path", "Tensor", "torch", "nn", "Any", "annotations", "json", "sys", "self"}
+RESERVED = {"F", "Path", "Tensor", "torch", "nn", "Any", "annotations", "json", "sys", "self", "layer", *dir(builtins)}
 """Names that emitted files already use, so that variables cannot have them."""
 
 
@@ -76,6 +78,7 @@ class Variables:
         self.reads = [number for step in steps for number in step.reads] + call.outputs
         self.names: dict[NodeId, str] = {}
         self.position = 0
+        self._reserved = RESERVED | {RULES[kind].function.__name__ for kind in RULES}
         for number in call.inputs:
             op = graph[number].op
             wanted = op.label if isinstance(op, Input) and call.scope == "" else "x"
@@ -85,7 +88,7 @@ class Variables:
 
     def _free_name(self, wanted: str) -> str:
         """Return `wanted` if it is unused, otherwise the next unused variable name."""
-        taken = set(self.names.values()) | RESERVED
+        taken = set(self.names.values()) | self._reserved
         names = chain((wanted, "x", "y", "z"), (f"x{i}" for i in count(1)))
         return next(name for name in names if name not in taken)
 

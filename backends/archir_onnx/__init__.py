@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
@@ -30,7 +29,7 @@ from archir_onnx.files.models import report_path, save
 from archir_onnx.lowering.export_options import ExportOptions, make_options
 from archir_onnx.lowering.interface import normalize_inputs
 from archir_onnx.lowering.model import build, supports
-from archir_onnx.running.sessions import available_providers, missing_requirement, provider_error, run, session
+from archir_onnx.running.sessions import available_providers, missing_requirement, provider_error
 
 if TYPE_CHECKING:  # what only some methods need is imported by them: a command loads what it runs
     from archir_onnx.measuring.latency import OnnxBench
@@ -217,26 +216,26 @@ class OnnxBackend:
         return read_calls(path, shapes, partial)
 
     def run(self, path: Path, inputs: Arrays) -> dict[str, NDArray[Any]]:
-        """Run a model file on arrays by input name; return its outputs by name.
+        """Run a model file on arrays by input name, in a sandbox; return its outputs by name.
 
-        Raises ArchError (A0914) if the model cannot be run.
+        Raises ArchError (A0914, A0916) if the model cannot be run.
         """
-        return run(session(path), {name: np.asarray(x) for name, x in inputs.items()})
+        from archir_onnx.reading.submodels import extract_submodel
+        from archir_onnx.verification.sandbox import run_on_arrays
+
+        return run_on_arrays(extract_submodel(external.load_model(path)), path, inputs)
 
     def run_part(
         self, path: Path, inputs: Arrays, types: Mapping[str, TensorType], outputs: Sequence[str]
     ) -> dict[str, NDArray[Any]]:
         """Run the part of a model file that computes `outputs` from the values in `inputs`, which have the given types.
 
-        Raises ArchError (A0914, A0916).
+        The part runs in a sandbox. Raises ArchError (A0914, A0916).
         """
         from archir_onnx.reading.submodels import extract_submodel
+        from archir_onnx.verification.sandbox import run_on_arrays
 
-        return run(
-            session(extract_submodel(path, types, outputs)),
-            {name: np.asarray(x) for name, x in inputs.items()},
-            outputs,
-        )
+        return run_on_arrays(extract_submodel(external.load_model(path), types, outputs), path, inputs)
 
     def prepared(self, network: Graph | Path, path: Path) -> Path:
         """Return the path of a model file that `runs` can benchmark.

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
-from pathlib import Path
 
 import onnx
 from onnx import helper, shape_inference
 
-from archir.diagnostics.errors import fail
 from archir.ir.types import TensorType
-from archir_onnx.files import external
 
 ONNX_TYPES = {"f32": 1, "i32": 6, "i64": 7}
 """ONNX element type by dtype."""
@@ -63,29 +60,29 @@ def _input_info(name: str, type_: TensorType) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, dtype, [1, *type_.shape])
 
 
-def extract_submodel(path: Path, inputs: Mapping[str, TensorType], outputs: Iterable[str]) -> bytes:
-    """Extract the submodel that computes `outputs` from `inputs`, and return it serialized.
+def extract_submodel(
+    model: onnx.ModelProto, inputs: Mapping[str, TensorType] | None = None, outputs: Sequence[str] | None = None
+) -> onnx.ModelProto:
+    """Extract the submodel that computes `outputs` from `inputs`, by default those of the model.
 
-    Inputs and outputs may be any values of the model. Raises ArchError (A0916) if the submodel's weights are too large
-    for one protobuf message.
+    Inputs and outputs may be any values of the model. Nodes that no output needs are left out.
     """
-    model = external.load_model(path)
-    needed, kept = {*outputs}, []
+    graph = onnx.GraphProto(name=model.graph.name, input=model.graph.input, output=model.graph.output)
+    if inputs is not None:
+        del graph.input[:]
+        graph.input.extend(_input_info(name, type_) for name, type_ in inputs.items())
+    if outputs is not None:
+        del graph.output[:]
+        graph.output.extend(helper.make_empty_tensor_value_info(name) for name in outputs)
+    needed, kept = {value_info.name for value_info in graph.output}, []
+    input_names = {value_info.name for value_info in graph.input}
     for node in reversed(model.graph.node):
-        if needed & {*node.output} - inputs.keys():
+        if needed & {*node.output} - input_names:
             kept.append(node)
             needed |= {*node.input}
-    submodel = onnx.ModelProto()
-    submodel.CopyFrom(model)
-    graph = submodel.graph
-    stored = [tensor for tensor in model.graph.initializer if tensor.name in needed]
-    del graph.node[:], graph.input[:], graph.output[:], graph.initializer[:], graph.value_info[:]
     graph.node.extend(kept[::-1])
-    graph.initializer.extend(stored)
-    graph.input.extend(_input_info(name, type_) for name, type_ in inputs.items() if name in needed)
-    graph.output.extend(helper.make_empty_tensor_value_info(name) for name in outputs)
-    onnx.load_external_data_for_model(submodel, str(path.parent))
-    try:
-        return bytes(submodel.SerializeToString())
-    except Exception as error:  # protobuf's errors have no public class
-        raise fail("A0916", f"a part of {path} is too large to be compared: {error}") from None
+    graph.initializer.extend(tensor for tensor in model.graph.initializer if tensor.name in needed)
+    graph.sparse_initializer.extend(model.graph.sparse_initializer)
+    return onnx.ModelProto(
+        ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions, graph=graph
+    )

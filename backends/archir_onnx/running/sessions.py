@@ -74,6 +74,8 @@ _SETTINGS = {"CUDAExecutionProvider": {"use_tf32": "0"}}
 """Options by execution provider. TF32 is off: with it, CUDA would compute float32 products at reduced precision."""
 
 
+_DATA_FOLDER = "session.model_external_initializers_file_folder_path"
+"""Session option with the folder of the external data of a model that is loaded from memory."""
 _RECORD = "session.record_ep_graph_assignment_info"
 """Session option that makes onnxruntime record on which provider each node runs."""
 _CAN_RECORD = hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info")
@@ -88,8 +90,12 @@ _MISSING_KERNEL = re.compile(r"(?s)NOT_IMPLEMENTED : (.*)|Provider type for (.* 
 """How onnxruntime 1.31 names a node for which no provider has a kernel."""
 
 
-def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int = 0) -> Any:
+def session(
+    model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int = 0, data_folder: Path | None = None
+) -> Any:
     """Create an onnxruntime session on exactly the given providers.
+
+    `data_folder` is the folder of the external data of a model given as bytes.
 
     Raises ArchError (A0914) if such a session cannot be created. By default, onnxruntime silently falls back to the
     CPU for nodes that CUDA does not support. Here, such a fallback is an error, except for nodes that compute shapes.
@@ -107,6 +113,8 @@ def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int
     )
     # a session's threads spin for a while after a run, and would slow down what runs next
     options.add_session_config_entry("session.force_spinning_stop", "1")
+    if data_folder is not None:
+        options.add_session_config_entry(_DATA_FOLDER, str(data_folder))
     if CPU not in providers:
         _preload()
         options.add_session_config_entry(_RECORD if _CAN_RECORD else "session.disable_cpu_ep_fallback", "1")

@@ -14,15 +14,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import onnx
+from numpy.typing import NDArray
 
 from archir.backends import certificates
 from archir.diagnostics.errors import ArchError, Diagnostic, fail
 from archir.utils import parent
 from archir_onnx.files import external
-from archir_onnx.running.sessions import CPU, run, session
+from archir_onnx.running.sessions import CPU, Arrays, run, session
 from archir_onnx.verification.probe import probe_inputs
 from archir_onnx.verification.verify import check
 
@@ -74,9 +77,39 @@ def run_sandboxed(
     The ONNX checker runs first. With `execute=False`, the model is only checked and loaded. Raises ArchError: A0915
     (the checker rejects the model), A0914 (a provider is missing, or a limit is exceeded), A0916 (invalid model).
     """
-    data_bytes = sum(file.stat().st_size for file in external.model_files(external.load_model(path), path))
-    memory = MAX_BYTES + 8 * data_bytes + 64 * elements if [*providers] == [CPU] else None
+    memory = _memory_limit(external.load_model(path), path, elements) if [*providers] == [CPU] else None
     request = {"path": str(path), "providers": [*providers], "sizes": dict(sizes), "memory": memory, "run": execute}
+    outputs: dict[str, dict[str, list[float]]] = _answer(request)
+    return outputs
+
+
+def run_on_arrays(model: onnx.ModelProto, path: Path, inputs: Arrays) -> dict[str, NDArray[Any]]:
+    """Run a part of a model file in a child process, on arrays by input name; return its outputs by name.
+
+    `model` is the part, whose external data is beside `path`. Raises ArchError: A0914 (it cannot be run, or a limit is
+    exceeded), A0916 (it has control flow or too many nodes).
+    """
+    require_bounded(model, path)
+    memory = _memory_limit(model, path, sum(x.size for x in inputs.values()))
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "model").write_bytes(model.SerializeToString())
+        np.savez(Path(folder) / "inputs.npz", *inputs.values())
+        names = _answer({"path": str(path), "part": folder, "inputs": [*inputs], "memory": memory})
+        with np.load(Path(folder) / "outputs.npz") as arrays:
+            return {name: arrays[f"arr_{i}"] for i, name in enumerate(names)}
+
+
+def _memory_limit(model: onnx.ModelProto, path: Path, elements: int) -> int:
+    """Return the memory limit in bytes for a model that runs on inputs with this number of elements in total."""
+    return MAX_BYTES + 8 * sum(file.stat().st_size for file in external.model_files(model, path)) + 64 * elements
+
+
+def _answer(request: Mapping[str, Any]) -> Any:
+    """Start a child process, and return its answer to a request.
+
+    Raises ArchError: all errors of the child, and A0914 if it exceeds a limit.
+    """
+    path, memory = request["path"], request["memory"]
     code = "from archir_onnx.verification.sandbox import child_main; child_main()"
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     with subprocess.Popen(
@@ -96,8 +129,7 @@ def run_sandboxed(
         raise fail("A0914", f"{text}{memory_hint}") from None
     if "diagnostics" in answer_data:
         raise ArchError(*(Diagnostic(*entry) for entry in answer_data["diagnostics"]))
-    outputs: dict[str, dict[str, list[float]]] = answer_data["outputs"]
-    return outputs
+    return answer_data["outputs"]
 
 
 def _ask_child(child: subprocess.Popen[str], request: str) -> str | None:
@@ -125,7 +157,7 @@ def child_main() -> None:
     os.dup2(2, 1)  # output of libraries goes to standard error
     _limit_resources(request["memory"])
     try:
-        answer_data: dict[str, Any] = {"outputs": _run_request(request)}
+        answer_data: dict[str, Any] = {"outputs": (_run_part if "part" in request else _run_request)(request)}
     except ArchError as error:
         answer_data = {
             "diagnostics": [
@@ -151,6 +183,17 @@ def _run_request(request: Mapping[str, Any]) -> dict[str, dict[str, list[float]]
         if request["run"]:
             outputs[provider] = certificates.first_values(run(runtime, inputs))
     return outputs
+
+
+def _run_part(request: Mapping[str, Any]) -> list[str]:
+    """Run the model in the folder of a request on the inputs there; write its outputs there, and return their names."""
+    folder = Path(request["part"])
+    with np.load(folder / "inputs.npz") as arrays:
+        inputs = {name: arrays[f"arr_{i}"] for i, name in enumerate(request["inputs"])}
+    runtime = session((folder / "model").read_bytes(), data_folder=Path(request["path"]).parent)
+    outputs = run(runtime, inputs)
+    np.savez(folder / "outputs.npz", *outputs.values())
+    return [*outputs]
 
 
 def _limit_resources(memory: int | None) -> None:

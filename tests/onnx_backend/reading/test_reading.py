@@ -19,6 +19,7 @@ from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir.language.decompiler.decompile import decompile
 from archir.language.decompiler.imported import Imported
+from archir_onnx import BACKEND as ONNX
 from tests.conftest import EXAMPLES
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -427,6 +428,35 @@ def test_rejects_weight_whose_dims_do_not_match_its_data(dims: tuple[int, ...], 
     with pytest.raises(ArchError) as refused:
         archir.from_onnx(path)
     assert {diagnostic.code for diagnostic in refused.value.diagnostics} == {"A0916"}
+
+
+def endless(writes: str) -> Any:
+    """A loop of 2^62 rounds."""
+    kinds = (("i", 7), ("c", 9), ("v", 1), ("again", 9), ("w", 1))
+    ends = [helper.make_tensor_value_info(name, kind, None) for name, kind in kinds]
+    body = helper.make_graph([node("Identity", "c", "again"), node("Neg", "v", "w")], "body", ends[:3], ends[3:])
+    return helper.make_node("Loop", ["rounds", "", "x"], [writes], body=body)
+
+
+def test_models_run_in_a_process_of_their_own_without_dead_nodes(isolated: None, tmp_path: Path) -> None:
+    """What no output needs is neither allocated nor computed."""
+    nodes = [
+        node("Conv", "x w", "y"), node("ConstantOfShape", "huge", "h"), node("Neg", "h", "dead"), endless("z"),
+    ]  # fmt: skip
+    weights = {"w": numbers(4, 4, 1, 1), "huge": np.array([2**40]), "rounds": np.array(2**62)}
+    path = file(tmp_path / "m.onnx", nodes, weights)
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="data", size_threshold=0)
+    assert operations(archir.from_onnx(path)) == ["conv"]
+    assert operations(archir.from_onnx(path, partial=True)) == ["conv"]
+
+
+def test_models_that_need_too_much_memory_or_time_are_refused(isolated: None, tmp_path: Path) -> None:
+    huge = file(tmp_path / "huge.onnx", [node("ConstantOfShape", "n", "c"), node("ReduceMax", "c", "m"),
+                                         node("Add", "x m", "y")], {"n": np.array([2**34])})  # fmt: skip
+    with pytest.raises(ArchError, match="A0914"):
+        ONNX.run(huge, {"x": numbers(1, 4, 8, 8)})
+    with pytest.raises(ArchError, match=r"A0916.*control flow"):
+        ONNX.run(file(tmp_path / "loop.onnx", [endless("y")], {"rounds": np.array(2**62)}), {"x": numbers(1, 4, 8, 8)})
 
 
 def test_all_unsupported_operators_are_reported_together(tmp_path: Path) -> None:

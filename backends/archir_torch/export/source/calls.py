@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from archir.ir.graph import Graph, NodeId
@@ -11,6 +11,7 @@ from archir.ir.structure import Input
 from archir.ir.typing import Types
 from archir_torch.export.source.holes import literal
 from archir_torch.lowering.layers import Argument
+from archir_torch.lowering.module import scope_path
 
 MAX_INLINED = 4
 """Maximum number of operations in a call without weights for it to be inlined into its caller."""
@@ -72,7 +73,7 @@ def call_tree(graph: Graph, types: Types, preserved: str = "") -> Call:
 
 def _owner(graph: Graph, scope: str, calls: dict[str, Call]) -> Call:
     """Return the innermost call that contains nodes of a scope, creating it on first use."""
-    parts = parts_of(scope)
+    parts = scope_path(scope)
     owner = calls[""]
     for end in range(1, len(parts) + 1):
         prefix = scope_of(parts[:end])
@@ -105,11 +106,6 @@ def has_weights(graph: Graph, types: Types, number: NodeId) -> bool:
     return bool(graph[number].op.weights(*(types[o] for o in graph.operands(number))))
 
 
-def parts_of(scope: str) -> list[str]:
-    """Split a scope into its path components."""
-    return re.findall(r"[^.\[\]]+", scope)
-
-
-def scope_of(parts: list[str]) -> str:
+def scope_of(parts: Sequence[str]) -> str:
     """Join components to a scope."""
     return re.sub(r"\.(\d+)", r"[\1]", ".".join(parts))

@@ -14,13 +14,14 @@ from torch import nn
 from archir.ir.graph import Graph
 from archir.ir.typing import Types
 from archir.ops.shape import Parameter, Slice
-from archir_torch.export.source.calls import Call, has_weights, parts_of
+from archir_torch.export.source.calls import Call, has_weights
 from archir_torch.export.source.helpers import Helpers, split_expression
 from archir_torch.export.source.holes import Code, TextTemplate, call_template, literal
 from archir_torch.export.source.parameters import Parameters
 from archir_torch.export.source.statements import MODULE, Line, Path, assignments, forward_lines
 from archir_torch.export.source.variables import RESERVED, Step, Variables, steps
 from archir_torch.lowering.layers import Argument
+from archir_torch.lowering.module import scope_path
 
 MAX_SWAPPED = 2
 """Maximum number of submodules whose classes may differ between the calls that share a class.
@@ -201,7 +202,7 @@ class Classes:
 
 def _relative_path(call: Call, scope: str, name: str) -> Path:
     """Return the path of a scope relative to a call; the path `name` if the scope is the call's own."""
-    return Path(tuple(parts_of(scope)[len(parts_of(call.scope)) :]) or (name,))
+    return Path(scope_path(scope)[len(scope_path(call.scope)) :] or (name,))
 
 
 def _module_path(name: str, constructor: TextTemplate, modules: Mapping[Path, Module]) -> Path:

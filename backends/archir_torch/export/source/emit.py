@@ -20,10 +20,10 @@ from archir.ops.calibration import AsGate, AsKernel
 from archir.passes.block import ambiguous, calls
 from archir.passes.expand import expand
 from archir_torch.export.source import program
-from archir_torch.export.source.calls import call_tree, parts_of
+from archir_torch.export.source.calls import call_tree
 from archir_torch.export.source.classes import Classes
 from archir_torch.export.source.helpers import Helpers
-from archir_torch.lowering.module import supports
+from archir_torch.lowering.module import scope_path, supports
 
 _IMPORTS = {
     "from collections.abc import Callable": {"Callable"},
@@ -94,7 +94,7 @@ def prepare_graph(graph: Graph) -> tuple[Graph, Types]:
     problems = supports(graph)
     if problems:
         raise ArchError(*problems)
-    if any("training" in parts_of(graph[number].scope) for number in graph):
+    if any("training" in scope_path(graph[number].scope) for number in graph):
         raise fail("A0904", "a scope is named `training`, which is an attribute of all torch modules: rename it")
     graph = expand(graph)
     node_types = iter(infer(graph).values())

@@ -118,10 +118,6 @@ class _PartialEvaluator(ast.NodeTransformer):
         self.values = outer
         return node
 
-    def visit_Starred(self, node: ast.Starred) -> ast.expr:
-        self.generic_visit(node)
-        return node
-
 
 def evaluate_text(text: str, values: Mapping[str, ast.expr]) -> str:
     """Partially evaluate statements: replace names by their values, and remove branches that these values decide."""

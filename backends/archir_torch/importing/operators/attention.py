@@ -16,8 +16,9 @@ from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Axes, Axis, Unsupported, Value, new_axes
 from archir_torch.importing.operators.elementwise import add, align_axes, apply_unary, as_value, mul, single_sample
 from archir_torch.importing.operators.layers import linear
-from archir_torch.importing.operators.masks import MASK_THRESHOLD, MASK_VALUE, additive_mask
+from archir_torch.importing.operators.masks import additive_mask
 from archir_torch.importing.operators.movement import cat, permute, reshape_value, transpose
+from archir_torch.importing.patterns.attention import MASK_THRESHOLD, MASK_VALUE
 from archir_torch.importing.rules import torch_operator
 
 
@@ -142,7 +143,7 @@ def attention(
         *(b.node(b.with_base(x, (x.axes[2], _head_atoms(x) + x.axes[3]))) for x in (key, value)),
     ]
     if mask is not None:
-        operands.append(b.node(_mask_value(b, mask, query.shape[2], key.shape[2])))
+        operands.append(b.node(_mask_value(b, mask)))
     op = Attention(heads, scale, is_causal, None, None if kv_heads == heads else kv_heads)
     node = b.add(op, *operands)
     features: Axis = new_axes((value.shape[-1],))[0]
@@ -193,7 +194,7 @@ def _interpret_mask(b: Builder, mask: Constant) -> tuple[Constant | None, bool]:
     return mask, False
 
 
-def _mask_value(b: Builder, mask: Value | Constant, queries: int, keys: int) -> Value:
+def _mask_value(b: Builder, mask: Value | Constant) -> Value:
     """Return a mask as a value with the base [queries, keys] or [heads, queries, keys].
 
     Raises Unsupported if the mask differs between samples.

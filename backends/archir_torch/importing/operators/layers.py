@@ -30,7 +30,7 @@ def collapse_sizes(numbers: Sequence[int], count: int) -> Sizes:
     return per_axis[0] if len(set(per_axis)) == 1 else per_axis
 
 
-def _padding(pads: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Any:
+def _padding(pads: Sequence[int], kernel: Sequence[int], dilation: Sequence[int]) -> Any:
     """Return padding in the form of archir's attributes: "same", "valid" or numbers."""
     spans = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
     if all(2 * p == span for p, span in zip(pads, spans, strict=True)):
@@ -68,7 +68,7 @@ def _convolve(
     elif padding == "valid":
         op_padding = "valid"
     else:
-        op_padding = _padding(_per_axis(padding, rank), kernel, strides, dilations)
+        op_padding = _padding(_per_axis(padding, rank), kernel, dilations)
     if (
         op_padding == "same"
         and any(d * (k - 1) % 2 for k, d in zip(kernel, dilations, strict=True))

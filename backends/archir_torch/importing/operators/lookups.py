@@ -16,9 +16,9 @@ from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Unsupported, Value
 from archir_torch.importing.operators.elementwise import add, apply_unary, as_value, mul, sub
 from archir_torch.importing.operators.layers import embedding
-from archir_torch.importing.operators.masks import MASK_VALUE
 from archir_torch.importing.operators.movement import take_positions, transpose, unsqueeze
 from archir_torch.importing.operators.pooling import reduce_axes
+from archir_torch.importing.patterns.attention import MASK_VALUE
 from archir_torch.importing.rules import torch_operator
 
 MAX_CLASSES = 1024

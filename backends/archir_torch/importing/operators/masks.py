@@ -29,12 +29,9 @@ from archir_torch.importing.operators.elementwise import (
     to_numbers,
 )
 from archir_torch.importing.operators.movement import expand
+from archir_torch.importing.patterns.attention import MASK_THRESHOLD, MASK_VALUE
 from archir_torch.importing.rules import torch_operator
 
-MASK_VALUE = float(torch.finfo(torch.float32).min) / 2
-"""Value added to logits at masked positions: half of the lowest float32, so that sums stay finite."""
-MASK_THRESHOLD = -1e4
-"""Threshold for mask values: a number up to this one, added to logits or replacing them, masks a position."""
 INTEGER_DTYPES = ("i64", "i32")
 """archir's integer types."""
 

@@ -138,7 +138,7 @@ AVG = {1: pool.AvgPool1d, 2: pool.AvgPool, 3: pool.AvgPool3d}
 """Average pooling operation by number of spatial axes."""
 
 
-def _window_arguments(b: Builder, x: Value, spatial: int, kernel: Any, stride: Any, padding: Any, ceil: bool) -> Any:
+def _window_arguments(x: Value, spatial: int, kernel: Any, stride: Any, padding: Any, ceil: bool) -> Any:
     """Return kernel, stride and padding in the form of archir's attributes.
 
     Also returns whether rounding sizes up requires additional padding at the end.
@@ -155,7 +155,7 @@ def _window_arguments(b: Builder, x: Value, spatial: int, kernel: Any, stride: A
                 count -= 1
             after[i] = max(p, (count - 1) * s + k - size - p)
     if list(pads) == after:
-        op_padding: Any = _padding(pads, kernels, strides, (1,) * spatial)
+        op_padding: Any = _padding(pads, kernels, (1,) * spatial)
     else:
         pairs = [(p, a) for p, a in zip(pads, after, strict=True)]
         order = pairs[::-1] if spatial == 2 else pairs
@@ -171,7 +171,7 @@ def _max_pool(spatial: int) -> Any:
     ) -> Value:
         if set(_per_axis(dilation, spatial)) != {1}:
             raise Unsupported("dilated pooling")
-        kernel, stride, op_padding, _ = _window_arguments(b, x, spatial, kernel, stride, padding, ceil)
+        kernel, stride, op_padding, _ = _window_arguments(x, spatial, kernel, stride, padding, ceil)
         return _apply_pool(b, x, MAX[spatial](kernel, stride, op_padding), spatial)
 
     return of
@@ -185,7 +185,7 @@ def widened(
     """Import max pooling of a map that is first padded with -inf (left, right, top, bottom)."""
     if set(_per_axis(dilation, 2)) != {1} or ceil or min(pads) < 0:
         raise Unsupported("dilated max pooling, or with sizes rounded up, after padding with -inf")
-    kernel, stride, _, _ = _window_arguments(b, x, 2, kernel, stride, 0, False)
+    kernel, stride, _, _ = _window_arguments(x, 2, kernel, stride, 0, False)
     return _apply_pool(b, x, pool.MaxPool(kernel, stride, tuple(pads)), 2)
 
 
@@ -200,7 +200,7 @@ def _avg_pool(spatial: int) -> Any:
             raise Unsupported("average pooling with a divisor")
         kernels = _per_axis(kernel, spatial)
         is_global = kernels == x.shape[-spatial:] and kernels != _per_axis(stride or kernel, spatial)  # may downsample
-        kernel, stride, op_padding, rounds_up = _window_arguments(b, x, spatial, kernel, stride, padding, ceil)
+        kernel, stride, op_padding, rounds_up = _window_arguments(x, spatial, kernel, stride, padding, ceil)
         padded = any(_per_axis(padding, spatial))
         if is_global and not padded:
             return reduce_axes(b, x, range(2, spatial + 2), True, pool.GlobalAvgPool, pool.MeanOver)

@@ -86,7 +86,7 @@ def _remove_sort(graph: fx.Graph, node: fx.Node) -> None:
     if (ids := results.get(0)) is not None:
         for user in list(ids.users):
             if _indexed_rows(user, ids) is not None:
-                _merge_bias(graph, user, chosen)
+                _merge_bias(graph, user)
 
 
 def _indexed_rows(node: fx.Node, order: fx.Node) -> fx.Node | None:
@@ -97,7 +97,7 @@ def _indexed_rows(node: fx.Node, order: fx.Node) -> fx.Node | None:
     return rows if isinstance(rows, fx.Node) and isinstance(picks, list | tuple) and [*picks] == [order] else None
 
 
-def _merge_bias(graph: fx.Graph, rows: fx.Node, chosen: fx.Node) -> None:
+def _merge_bias(graph: fx.Graph, rows: fx.Node) -> None:
     """Merge the addition of the experts' biases into the `of_experts` product before it."""
     for user in list(rows.users):
         for product, bias in operands_of(user, "add"):

@@ -21,7 +21,7 @@ def seeded_noise(device: str, *parts: int | str) -> Iterator[None]:
 
     They draw from torch's own generators, whose states are restored at the end.
     """
-    on_gpu = device.startswith("cuda")
+    on_gpu = device.startswith("cuda") and torch.cuda.is_initialized()
     with torch.random.fork_rng([torch.device(device)] if on_gpu else []):
         seed = derive_seed(*parts)
         torch.default_generator.manual_seed(seed)

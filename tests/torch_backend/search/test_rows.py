@@ -260,9 +260,9 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Touched:
     def curved(loss: Any, *arguments: Any) -> float:
         return eigenvalue(during("stopping", loss), *arguments)
 
-    def measured(self: Task, call: Any, split: Split, epoch: int) -> dict[str, float]:
+    def measured(self: Task, call: Any, split: Split) -> dict[str, float]:
         touched.note("measured", split.images)
-        return measure(self, call, split, epoch)
+        return measure(self, call, split)
 
     def recalibrated(network: nn.Module, batches: Iterable[tuple[Tensor, ...]]) -> None:
         images = [inputs[0] for inputs in batches]

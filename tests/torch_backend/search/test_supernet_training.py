@@ -103,7 +103,7 @@ def test_largest_path_distills_into_smaller_paths() -> None:
     search.network.zero_grad()
     logits = search.network(batch.images, top)
     small = search.network(batch.images, bottom)
-    soft = -(logits.detach().softmax(1) * small.log_softmax(1)).sum(1).mean()
+    soft = F.kl_div(small.log_softmax(1), logits.detach().softmax(1), reduction="batchmean")
     loss = F.cross_entropy(logits, batch.labels) + 0.7 * F.cross_entropy(small, batch.labels) + 0.3 * soft
     loss.backward()
     wanted = gradients(search)

@@ -21,12 +21,13 @@ from archir.utils.seeds import derive_seed
 from archir_torch.lowering.module import lower
 from archir_torch.search.inheritance import restore_supernet
 from archir_torch.search.job import create_strategy
+from archir_torch.strategies.sandwich import Sandwich, SandwichOptions
 from archir_torch.strategies.supernet import Supernet
 from archir_torch.strategies.trials import TrialStrategy
 from archir_torch.supernet.network import extract
 from archir_torch.training.loop import run
 from archir_torch.training.recalibration import recalibrate
-from tests.torch_backend.searches import data, job, strategy
+from tests.torch_backend.searches import data, job, strategy, tiny
 
 ELASTIC = """
 net elastic() {
@@ -248,3 +249,10 @@ def test_random_strategy_respects_fixed_choices() -> None:
     assert isinstance(tries, TrialStrategy)
     with pytest.raises(ArchError, match="A2210"), tries:
         pass
+
+
+def test_distillation_of_numbers_is_refused() -> None:
+    options = SandwichOptions(distill=0.3)
+    for kind, messages in (("regression", 1), ("classification", 0)):
+        found = list(Sandwich.mistakes(job("sandwich", objective={"kind": kind}).phase, tiny(), options))
+        assert [place for place, _ in found] == [("options", "distill")] * messages

@@ -12,6 +12,7 @@ which calibration fits, maps the sum of a network's entries to the measured time
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -87,7 +88,7 @@ class Conditions(StrictModel):
         ]
 
 
-class LatencyPredictor(StrictModel):
+class LatencyPredictor(StrictModel, ABC):
     """Latencies of operations by the keys of their workloads, whose sum predicts the latency of a network."""
 
     HOW_TO_ADD: ClassVar[str]
@@ -98,19 +99,19 @@ class LatencyPredictor(StrictModel):
         write_atomic(Path(path), (self.model_dump_json(indent=1) + "\n").encode())
 
     @property
+    @abstractmethod
     def latencies(self) -> Mapping[str, int]:
         """Nanoseconds that each operation adds to a network, by key."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def base(self) -> int:
         """Nanoseconds that a network takes in addition to the time of its operations."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def without_dead(self) -> bool:
         """Whether the measured networks ran without their dead nodes."""
-        raise NotImplementedError
 
     def rule(self) -> Rule:
         """Return the cost rule of the predicted latency in nanoseconds."""

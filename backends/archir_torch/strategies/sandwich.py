@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from archir.diagnostics.errors import ArchError, Diagnostic
+from archir.recipes import plugins
 from archir.recipes.open_choices import matching_paths
 from archir.recipes.recipe import Phase
 from archir.spaces.architecture import Architecture
@@ -22,6 +23,7 @@ from archir.spaces.path_sampling import sandwich
 from archir.spaces.space import Space
 from archir.utils.settings import Amount, ListAsTuple
 from archir.utils.toml import Path
+from archir_torch.objectives.create import kind_of
 from archir_torch.search.job import Job, strategy
 from archir_torch.strategies.supernet import Supernet, SupernetOptions
 
@@ -60,8 +62,9 @@ class Sandwich(Supernet):
         """Yield errors for options that name choices or costs that do not exist, and for distillation of numbers."""
         yield from super().mistakes(phase, space, options)
         if isinstance(options, SandwichOptions):
-            if options.distill and phase.objective.get("kind") == "regression":
-                text = "`distill` compares probabilities of classes, and `regression` predicts numbers"
+            kind = str(phase.objective.get("kind", "classification"))
+            if options.distill and plugins.may_call(kind) and kind_of(kind).compares == "numbers":
+                text = f"`distill` compares probabilities of classes, and `{kind}` predicts numbers"
                 yield ("options", "distill"), Diagnostic("A1109", text, None, "remove `distill`")
             for key, check in (
                 ("first", partial(matching_paths, space, options.first)),

@@ -8,6 +8,7 @@ from another grammar or by another version of lark are ignored.
 from __future__ import annotations
 
 import json
+import re
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -25,6 +26,11 @@ _OPTIONS: dict[str, Any] = {"parser": "lalr", "propagate_positions": True, "mayb
 def grammar() -> str:
     """Return the text of the grammar file `arch.lark`."""
     return (files("archir_grammar") / "arch.lark").read_text(encoding="utf-8")
+
+
+def keywords() -> frozenset[str]:
+    """Return the keywords of the language: the words in quotes in the grammar."""
+    return frozenset(re.findall(r'"([a-z]+)"', re.sub(r"^ *//.*", "", grammar(), flags=re.MULTILINE)))
 
 
 def parser(postlex: Any) -> Lark:

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from lark import Token, Tree
 from lark.load_grammar import GrammarBuilder
 
-from archir_grammar import grammar
+from archir_grammar import grammar, keywords
 
 Characters: TypeAlias = tuple[tuple[int, int], ...]
 """Ranges of Unicode code points, both ends included."""
@@ -93,9 +93,6 @@ class _Exporter:
         compiled = builder.build()
         self.trees = {str(name): tree for name, _, tree, _ in compiled.rule_defs}
         self.terms = {str(name): tree for name, (tree, _) in compiled.term_defs}
-        literals = {word for tree in self.trees.values() for word in _literals(tree)}
-        literals |= {word for tree in self.terms.values() for word in _literals(tree)}
-        self.words = sorted(word for word in literals if word.isidentifier())
         self.edges = self._edges()
         self.rules: Rules = {}
         self._rule("start", _LINE)
@@ -194,7 +191,7 @@ class _Exporter:
             parts = [_of_regexp(pattern) for pattern in _patterns(self.terms[name])]
             self.rules[rule_name] = parts[0] if len(parts) == 1 else Choice(tuple(parts))
             if name == "NAME":
-                self.rules |= _names_except(self.words)
+                self.rules |= _names_except(sorted(keywords()))
         return Ref(rule_name)
 
     def _edges(self) -> dict[str, tuple[bool, bool, bool]]:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pygments.lexer import RegexLexer, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text, Whitespace
 
-from archir_grammar import parser
+from archir_grammar import keywords, parser
 
 KINDS = {
     Keyword.Constant: ("true", "false", "none"),
@@ -32,16 +32,15 @@ def _rules() -> Iterator[tuple[Any, Any]]:
     """Yield pairs of regular expression and Pygments token type, in the order in which they are tried."""
     terminals: dict[str, Any] = {terminal.name: terminal.pattern for terminal in parser(None).terminals}
     fixed = sorted({pattern.value for pattern in terminals.values() if pattern.type == "str"})
-    keywords = [word for word in fixed if word.isidentifier()]
     yield r"\s+", Whitespace
     yield from ((terminals[name].to_regexp(), kind) for name, kind in _TERMINAL_TYPES.items())
     for kind, members in KINDS.items():
-        yield words([word for word in keywords if word in members], prefix=r"\b", suffix=r"\b"), kind
-    yield words(keywords, prefix=r"\b", suffix=r"\b"), Keyword
+        yield words(sorted(keywords() & {*members}), prefix=r"\b", suffix=r"\b"), kind
+    yield words(sorted(keywords()), prefix=r"\b", suffix=r"\b"), Keyword
     yield rf"{terminals['NAME'].to_regexp()}(?=[ \t]*\()", Name.Function
     yield terminals["NAME"].to_regexp(), Name
     yield words([word for word in fixed if word in PUNCTUATION]), Punctuation
-    yield words([word for word in fixed if word not in (*keywords, *PUNCTUATION)]), Operator
+    yield words([word for word in fixed if word not in (*keywords(), *PUNCTUATION)]), Operator
     yield from ((terminals[name].to_regexp(), Operator) for name in ("SIGN", "FACTOR"))
     yield r".", Text  # invalid programs are highlighted too
 

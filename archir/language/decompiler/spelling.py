@@ -14,20 +14,14 @@ from archir.language.elaboration.static import FOLDS, FUNCTIONS
 from archir.ops.conv import Convolution, ConvTranspose
 from archir.ops.pool import AvgPool, MaxPool
 from archir.ops.windows import collapse_sizes
+from archir_grammar import keywords
 
-KEYWORDS = frozenset(
-    (
-        *("import", "as", "const", "block", "cell", "net", "input", "output", "return", "for", "in", "repeat", "if"),
-        *("else", "require", "choose", "own", "match", "where", "of", "and", "or", "not", "true", "false", "none"),
-        *("i", "j", "k", "weights"),
-    )
-)
-"""Words that decompiled programs may not use as names: keywords of the language, loop indices, and `weights`."""
 MAX_NAME_CHARACTERS = 40
 """Maximum length of a name in characters."""
 
-RESERVED = KEYWORDS | FUNCTIONS.keys() | FOLDS.keys() | {*COSTS, LATENCY}
-"""KEYWORDS, and names of built-in functions and costs, none of which may be used as a name."""
+RESERVED = keywords() | {"i", "j", "k", "weights"} | FUNCTIONS.keys() | FOLDS.keys() | {*COSTS, LATENCY}
+"""Words that decompiled programs may not use as names: keywords of the language, loop indices, `weights`, and the
+names of built-in functions and costs."""
 
 
 def snake(name: str) -> str:

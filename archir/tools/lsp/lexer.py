@@ -5,36 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-KEYWORDS = frozenset(
-    [
-        "and",
-        "as",
-        "block",
-        "cell",
-        "choose",
-        "const",
-        "else",
-        "false",
-        "for",
-        "if",
-        "import",
-        "in",
-        "input",
-        "match",
-        "net",
-        "none",
-        "not",
-        "of",
-        "or",
-        "output",
-        "own",
-        "repeat",
-        "require",
-        "return",
-        "true",
-        "where",
-    ]
-)
+from archir_grammar import keywords
+
+KEYWORDS = keywords()
 """Keywords of the language."""
 _TOKEN = re.compile(
     r"(?P<name>[A-Za-z_]\w*)|(?P<number>\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?(?:[KMG]|[num]s)?\b|\d+)|"

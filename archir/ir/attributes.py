@@ -11,12 +11,9 @@ from archir.diagnostics.errors import RuleError, require
 from archir.diagnostics.hints import suggest
 from archir.diagrams.diagram import Value, leaves, varies
 from archir.ir.graph import Decision
-from archir.ir.op import OPS, Op, attribute_types
+from archir.ir.op import OPS, Op, attribute_types, type_phrase
 from archir.ir.structure import Input, Select
 from archir.ir.types import DTYPES
-
-_TYPE_WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "a string", type(None): "none"}
-"""Names of Python types in error messages."""
 
 
 def has_type(value: Value, type_: Any) -> bool:
@@ -38,17 +35,7 @@ def attribute_error(op: type[Op], name: str, value: Value) -> str | None:
         return f"`{name}` of `{op.name}` must not depend on choices"
     if all(has_type(leaf, type_) for leaf in (leaves(value) if varies(value) else [value])):
         return None
-    return f"`{name}` of `{op.name}` must be {_describe_type(type_)}"
-
-
-def _describe_type(type_: Any) -> str:
-    if isinstance(type_, UnionType):
-        return " or ".join(_describe_type(option) for option in get_args(type_))
-    if get_origin(type_) is Literal:
-        return " or ".join(f'"{name}"' for name in get_args(type_))
-    if get_origin(type_) is tuple:
-        return "a tuple of integers" if get_args(type_)[0] is int else "a tuple of numbers"
-    return _TYPE_WORDS.get(type_, "a tuple of integers")
+    return f"`{name}` of `{op.name}` must be {type_phrase(type_)}"
 
 
 def new_op(name: str, attributes: Mapping[str, Value]) -> Op:

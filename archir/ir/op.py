@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from math import prod
-from typing import Any, ClassVar, Literal, NamedTuple, get_type_hints
+from types import UnionType
+from typing import Any, ClassVar, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from archir.diagnostics.errors import RuleError
 from archir.diagrams.diagram import Value, support, value_at, varies
@@ -324,3 +325,18 @@ def _clear_caches(name: str, op: type[Op]) -> None:
     """
     _attribute_names.cache_clear()
     _attribute_types.cache_clear()
+
+
+_TYPE_WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "a string", type(None): "none"}
+"""Names of Python types in error messages."""
+
+
+def type_phrase(type_: Any) -> str:
+    """Return the declared type of an attribute as in messages: "an integer or none"."""
+    if isinstance(type_, UnionType):
+        return " or ".join(type_phrase(option) for option in get_args(type_))
+    if get_origin(type_) is Literal:
+        return " or ".join(f'"{name}"' for name in get_args(type_))
+    if get_origin(type_) is tuple:
+        return "a list of integers" if get_args(type_)[0] is int else "a list of numbers"
+    return _TYPE_WORDS.get(type_, "a list of integers")

@@ -86,7 +86,7 @@ CORRUPTIONS: list[tuple[Corrupt, str]] = [
     (node(Select("a", (0,))), "`a` has 2 outcomes, but 1 cases are given"),
     (node(Select("a", (0, 1))), "a case of `select` is not a position of its 1 operands"),
     (node(Select("a", (0, -1))), "is not a position"),
-    (node(Select("a", [0, 0])), "`cases` of `select` must be a tuple of integers"),
+    (node(Select("a", [0, 0])), "`cases` of `select` must be a list of integers"),
     (node(_Undeclared()), "there is no such operation"),
     (lambda graph: graph.add(Node(Input("x", (8,)))), "there are two inputs `x`"),
     (lambda graph: graph.add(Node(Input("z", (0,)))), "dimensions must be at least 1"),

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args, get_origin
 
 from archir.diagnostics.errors import RuleError, Span, require
 from archir.diagrams.diagram import Value, leaf_conditions, leaves, varies
-from archir.ir.op import Op, attribute_names, attribute_types, required_attributes
+from archir.ir.op import Op, attribute_names, attribute_types, required_attributes, type_phrase
 from archir.ir.typing import MAX_ELEMENTS
 from archir.language.elaboration import static
 from archir.language.elaboration.context import STEP_WORK, WEIGHTS, Context
@@ -276,20 +276,9 @@ def convert(value: Value, declared: Any, what: str) -> Value:
             return tuple(convert(item, kind, f"each item of {what}") for item in value)
     if int in options and (static.is_number(value) or not isinstance(value, (str, Items, Tensor))):
         return static.integer(value, what)
-    raise RuleError(f"{what} must be {_type_phrase(options)}, got {show(value)}", code="A0309")
+    raise RuleError(f"{what} must be {type_phrase(declared)}, got {show(value)}", code="A0309")
 
 
 def _check_size(value: int, what: str) -> int:
     require(abs(value) <= MAX_ELEMENTS, f"{what} must be less than 2**63", code="A0309")
     return value
-
-
-def _type_phrase(options: Sequence[Any]) -> str:
-    words = {int: "an integer", bool: "true or false", str: "a string", float: "a number", type(None): "none"}
-    phrases = []
-    for option in options:
-        if get_origin(option) is Literal:
-            phrases += [f'"{name}"' for name in get_args(option)]
-        else:
-            phrases.append(words.get(option, "a list of integers" if int in get_args(option) else "a list of numbers"))
-    return " or ".join(phrases)

@@ -216,6 +216,22 @@ def copy_node(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
     return out.add(node, *operands)
 
 
+def scope_path(scope: str) -> tuple[str, ...]:
+    """Return the names and indices that a scope consists of: `a.b[0]` -> (`a`, `b`, `0`)."""
+    return tuple(re.findall(r"[^.\[\]]+", scope))
+
+
+def enclosing_scopes(scope: str, *, indexed: bool = False) -> Iterator[str]:
+    """Yield a scope and the scopes around it, outermost first: `a`, `a.b[0]`, `a.b[0].c`.
+
+    With `indexed`, also yield the scopes that end before an index: `a`, `a.b`, `a.b[0]`, `a.b[0].c`.
+    """
+    for i, char in enumerate(scope):
+        if char == "." or (indexed and char == "["):
+            yield scope[:i]
+    yield scope
+
+
 def state_name(scope: str, weight: str) -> str:
     """Return the name of a weight in state dicts.
 
@@ -226,4 +242,4 @@ def state_name(scope: str, weight: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def _path(scope: str) -> str:
-    return "".join(f"{part}." for part in re.findall(r"[^.\[\]]+", scope))
+    return "".join(f"{part}." for part in scope_path(scope))

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from archir.diagnostics.errors import ArchError
 from archir.diagrams.diagram import Label, Value, same, varies
-from archir.ir.graph import Constraint, Decision, Graph, Node, NodeId
+from archir.ir.graph import Constraint, Decision, Graph, Node, NodeId, enclosing_scopes
 from archir.ir.structure import Input, Select
 from archir.ir.types import TensorType
 from archir.ir.typing import Types
@@ -58,14 +58,6 @@ def quote(text: str) -> str:
 def quote_name(name: str) -> str:
     """Return a name; quoted as a JSON string unless it consists of letters, digits, `_`, `.` and indices only."""
     return name if _BARE.fullmatch(name) and name not in _RESERVED else quote(name)
-
-
-def enclosing_scopes(scope: str) -> Iterator[str]:
-    """Yield a scope and the scopes around it, outermost first: `a`, `a.b`, `a.b.c`."""
-    for i, char in enumerate(scope):
-        if char == ".":
-            yield scope[:i]
-    yield scope
 
 
 class ValueWriter(Writer[str]):

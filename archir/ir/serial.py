@@ -20,9 +20,8 @@ from archir.diagrams.conditions import is_condition
 from archir.diagrams.diagram import Choice, Label, Value, leaves
 from archir.ir.attributes import new_op, node_errors
 from archir.ir.cursor import Cursor
-from archir.ir.graph import Constraint, Decision, Graph, Node, NodeId
+from archir.ir.graph import Constraint, Decision, Graph, Node, NodeId, enclosing_scopes
 from archir.ir.names import is_name, is_scope
-from archir.ir.printer import enclosing_scopes
 from archir.ir.structure import Input
 from archir.ir.value_io import MAX_NESTING, Definition, Writer, new_choice, new_diagram
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from archir.diagnostics.errors import ArchError, fail, join_names
 from archir.diagnostics.hints import suggest
-from archir.ir.graph import Graph, Node, NodeId
+from archir.ir.graph import Graph, Node, NodeId, enclosing_scopes
 from archir.ir.op import Op
-from archir.ir.printer import enclosing_scopes, print_graph
+from archir.ir.printer import print_graph
 from archir.ir.structure import Input, Select
 from archir.ir.typing import infer
 from archir.ops.calibration import AsGate, AsKernel

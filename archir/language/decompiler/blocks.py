@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from archir.ir.graph import Graph, NodeId
+from archir.ir.graph import Graph, NodeId, scope_path
 from archir.ir.op import OPS
 from archir.ir.typing import Types
 from archir.language.decompiler.fusion_patterns import LIBRARY, fuse_library_blocks
@@ -105,7 +105,7 @@ class ProgramBuilder:
         node = self.graph[number]
         operands = self.graph.operands(number)
         attributes = arguments(node.op, [self.types[operand] for operand in operands])
-        word = (re.findall(r"[^.\[\]]+", node.scope) or [""])[-1]
+        word = (scope_path(node.scope) or ("",))[-1]
         return Step(node.op.name, operands, (number,), attributes, self.shared.get(number, ""), word)
 
     def _define(self, group: Sequence[Region], bodies: Sequence[Body]) -> None:

@@ -9,10 +9,9 @@ from itertools import pairwise
 
 from archir.diagnostics.errors import ArchError, RuleError, fail
 from archir.equivalence.canonical import canonical_hash
-from archir.ir.graph import Graph, NodeId
+from archir.ir.graph import Graph, NodeId, enclosing_scopes
 from archir.ir.names import is_name
 from archir.ir.op import OPS
-from archir.ir.printer import enclosing_scopes
 from archir.ir.structure import Input
 from archir.ir.typing import Types, infer
 from archir.language.decompiler import fusion_patterns as idioms

@@ -5,12 +5,11 @@ Each region can become one call of a block.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
-from archir.ir.graph import Graph, NodeId
+from archir.ir.graph import Graph, NodeId, enclosing_scopes
 from archir.ir.structure import Input
 
 CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict", ""})
@@ -66,8 +65,7 @@ def region_tree(graph: Graph, classes: Mapping[str, str], shared: Mapping[NodeId
 def _region_of(scope: str, classes: Mapping[str, str], regions: dict[str, Region]) -> Region:
     """Return the innermost region that contains a scope; regions not yet in `regions` are created."""
     region = regions[""]
-    for part in re.finditer(r"[^.\[\]]+\]?", scope):
-        prefix = scope[: part.end()]
+    for prefix in enclosing_scopes(scope, indexed=True):
         if prefix in classes and prefix not in regions:
             regions[prefix] = Region(prefix, classes[prefix])
             region.items.append(regions[prefix])

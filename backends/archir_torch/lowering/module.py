@@ -8,7 +8,6 @@ named after the scopes of the net.
 from __future__ import annotations
 
 import keyword
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 
 from archir.backends import unlowered
 from archir.diagnostics.errors import ArchError, Diagnostic
-from archir.ir.graph import Graph, MergedScopes, NodeId, state_name
+from archir.ir.graph import Graph, MergedScopes, NodeId, scope_path, state_name
 from archir.ir.op import OPS, Composite, Op, Weight
 from archir.ir.structure import Input, Mix
 from archir.ir.typing import Types, infer
@@ -369,11 +368,6 @@ def _may_overwrite(graph: Graph, number: NodeId) -> bool:
     if operand in graph.outputs.values() or len(graph.consumers(operand)) != 1:
         return False
     return graph[operand].op.name in _OVERWRITABLE
-
-
-def scope_path(scope: str) -> Path:
-    """Return the components of a scope: `a.b[0]` -> (`a`, `b`, `0`)."""
-    return tuple(re.findall(r"[^.\[\]]+", scope))
 
 
 def _child_name(parent: nn.Module, part: str) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor
 from archir.diagnostics.errors import fail
 from archir.diagnostics.hints import suggest
 from archir.equivalence.canonical import canonical_hash
-from archir.ir.graph import Graph, NodeId
+from archir.ir.graph import Graph, NodeId, enclosing_scopes
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
 from archir.language.elaboration.elaborate import elaborate
@@ -213,16 +213,10 @@ def stage_node(graph: Graph, name: str) -> NodeId:
         return graph.outputs[name]
     scope_nodes = [number for number in graph if (graph[number].scope + ".").startswith((f"{name}.", f"{name}["))]
     if not scope_nodes:
-        scopes = {part for number in graph for part in _enclosing_scopes(graph[number].scope)}
+        scopes = {part for number in graph for part in enclosing_scopes(graph[number].scope)}
         hint = suggest(name, [*graph.outputs, *scopes])
         raise fail("A1902", f"`{graph.name}` has neither an output nor a scope `{name}`", None, hint)
     return scope_nodes[-1]
-
-
-def _enclosing_scopes(scope: str) -> Sequence[str]:
-    """Return a scope and all scopes that enclose it, outermost first."""
-    parts = scope.split(".")
-    return [".".join(parts[: end + 1]) for end in range(len(parts))]
 
 
 def _join_shapes(shapes: Sequence[Sequence[object]]) -> str:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from archir.backends import unlowered
 from archir.diagnostics.errors import ArchError
-from archir.ir.graph import Graph, NodeId
+from archir.ir.graph import Graph, NodeId, scope_path
 from archir.ir.structure import Mix
 from archir.ir.typing import infer
 from archir.ops.norm import BatchNorm
@@ -28,7 +28,7 @@ from archir_torch.lowering.inputs import check_inputs
 from archir_torch.lowering.kernels.lazy import LazySum, as_term, make_shareable, materialize, representative
 from archir_torch.lowering.kernels.library import has_kernels
 from archir_torch.lowering.kernels.sums import Term
-from archir_torch.lowering.module import ChildRef, Layer, Network, Path, Step, WeightHolder, call_layer, scope_path
+from archir_torch.lowering.module import ChildRef, Layer, Network, Path, Step, WeightHolder, call_layer
 from archir_torch.lowering.rules import RULES
 from archir_torch.supernet.merged_layers import IdenticalLayers, StackedLayers, chunk_if_sliced, chunk_index
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from archir.backends import unlowered
 from archir.diagnostics.errors import ArchError
-from archir.ir.graph import Graph, NodeId, state_name
+from archir.ir.graph import Graph, NodeId, scope_path, state_name
 from archir.ir.op import Composite, Op, Weight
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
@@ -31,7 +31,7 @@ from archir_torch.lowering.inputs import ExpectedInput, check_inputs, expected_i
 from archir_torch.lowering.kernels.kernel_lowerings import kernel_lowering, materializing
 from archir_torch.lowering.kernels.lazy import make_shareable, materialize
 from archir_torch.lowering.kernels.library import to_channels_last
-from archir_torch.lowering.module import Hierarchy, Network, WeightHolder, lower, scope_path
+from archir_torch.lowering.module import Hierarchy, Network, WeightHolder, lower
 from archir_torch.lowering.rules import RULES
 from archir_torch.lowering.weight_init import initial_tensor
 from archir_torch.supernet.slicing import IndexedSlice, StridedSlice, make_slice

@@ -14,9 +14,6 @@ from archir.passes.weight_slices import StridedIndices, WeightSlice
 class IndexedSlice:
     """Slice of a tensor given by a list of indices for each axis; used if strides cannot describe it."""
 
-    is_prefix = False
-    """Always False: an indexed slice is never a view (see `StridedSlice.is_prefix`)."""
-
     def __init__(self, part: WeightSlice) -> None:
         self.shape = tuple(indices.size for indices in part)
         self._indices = tuple(torch.tensor(indices.positions()) for indices in part)

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from archir.ir.graph import Graph, NodeId
+from archir.ir.graph import Graph, NodeId, scope_path
 from archir.ir.structure import Input
 from archir.ir.typing import Types
 from archir_torch.export.source.holes import literal
 from archir_torch.lowering.layers import Argument
-from archir_torch.lowering.module import scope_path
 
 MAX_INLINED = 4
 """Maximum number of operations in a call without weights for it to be inlined into its caller."""

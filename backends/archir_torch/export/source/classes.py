@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from archir.ir.graph import Graph
+from archir.ir.graph import Graph, scope_path
 from archir.ir.typing import Types
 from archir.ops.shape import Parameter, Slice
 from archir_torch.export.source.calls import Call, has_weights
@@ -21,7 +21,6 @@ from archir_torch.export.source.parameters import Parameters
 from archir_torch.export.source.statements import MODULE, Line, Path, assignments, forward_lines
 from archir_torch.export.source.variables import RESERVED, Step, Variables, steps
 from archir_torch.lowering.layers import Argument
-from archir_torch.lowering.module import scope_path
 
 MAX_SWAPPED = 2
 """Maximum number of submodules whose classes may differ between the calls that share a class.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from archir.diagnostics.errors import ArchError, fail, join_names
-from archir.ir.graph import Graph, Node, NodeId, rebuild
+from archir.ir.graph import Graph, Node, NodeId, rebuild, scope_path
 from archir.ir.names import require_names
 from archir.ir.types import TensorType
 from archir.ir.typing import Types, infer
@@ -23,7 +23,7 @@ from archir_torch.export.source import program
 from archir_torch.export.source.calls import call_tree
 from archir_torch.export.source.classes import Classes
 from archir_torch.export.source.helpers import Helpers
-from archir_torch.lowering.module import scope_path, supports
+from archir_torch.lowering.module import supports
 
 _IMPORTS = {
     "from collections.abc import Callable": {"Callable"},

@@ -22,7 +22,7 @@ from archir.backends.calls import Calls
 from archir.backends.comparison import Difference
 from archir.backends.input_ranges import ranged_inputs
 from archir.diagnostics.errors import ArchError, Diagnostic, fail
-from archir.ir.graph import Graph
+from archir.ir.graph import Graph, enclosing_scopes
 from archir.ir.names import is_name
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
@@ -258,7 +258,7 @@ def module_classes(graph: Graph) -> dict[str, str]:
     counts: Counter[str] = Counter()
     for number in graph:
         scope = graph[number].scope
-        counts.update({scope[: part.end()] for part in re.finditer(r"[^.\[\]]+\]?", scope)} - {scope})
+        counts.update({*enclosing_scopes(scope, indexed=True)} - {scope})
     result = {}
     for scope, count in counts.items():
         parts = [part for part in re.findall(r"[A-Za-z_]+", scope.rpartition(".")[2]) if part]

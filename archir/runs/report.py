@@ -20,6 +20,7 @@ from archir.pages.page import verdict as marked
 from archir.runs.trial_report import TrialTable, front_section, importance_section, label_text, trials_section
 from archir.runs.verdicts import Verdict, decidedness, equal_shares, overall
 from archir.search.fronts import format_metric, is_fraction
+from archir.utils.edits import Edit
 
 _TIMES = {"seconds"}
 """Columns that hold times, which are not reproducible; they are shown in a separate section."""
@@ -112,7 +113,7 @@ class Report:
     verdicts: Sequence[Verdict] = ()
     next_steps: Sequence[tuple[str, str]] = ()
     trials: Sequence[TrialTable] = ()
-    overrides: Sequence[tuple[int, int, str]] = ()
+    overrides: Sequence[Edit] = ()
     progress: Sequence[PhaseProgress] = ()
     reload: int = 0
 
@@ -255,7 +256,7 @@ def _share_table(choices: Sequence[ChoiceProbabilities]) -> str:
     )
 
 
-def _recipe(text: str, overrides: Sequence[tuple[int, int, str]]) -> str:
+def _recipe(text: str, overrides: Sequence[Edit]) -> str:
     """Return the recipe as HTML; settings that `--set` replaced or added are marked."""
     parts, position = [], 0
     for start, end, new in sorted(overrides):

@@ -11,9 +11,12 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archir.diagnostics.errors import ArchError, Diagnostic, Note, Source, Span, fail, join_names
+
+if TYPE_CHECKING:
+    from archir.utils.edits import Edit
 
 Path = tuple[str | int, ...]
 """Path of a value: keys of tables and indices of lists."""
@@ -64,7 +67,7 @@ class Document:
         """Return a function that maps a path relative to `path` to the span of its value."""
         return lambda subpath: self.span((*path, *subpath))
 
-    def edits(self) -> Iterator[tuple[int, int, str]]:
+    def edits(self) -> Iterator[Edit]:
         """Yield text edits that write the overrides into the TOML text: start offset, end offset, replacement."""
         for path in self.override_spans:
             value: Any = self.data

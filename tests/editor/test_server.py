@@ -25,8 +25,9 @@ from archir.spaces.architecture import read_architecture
 from archir.tools.lsp.checking import Checker
 from archir.tools.lsp.features import make_server
 from archir.tools.lsp.formatting import formatting_edits
-from archir.tools.lsp.renaming import apply_edits, rename
+from archir.tools.lsp.renaming import rename
 from archir.tools.lsp.view import View, arch_files
+from archir.utils.edits import apply_edits
 from tests.conftest import EXAMPLES
 from tests.soak import with_soak
 
@@ -413,6 +414,14 @@ def test_label_is_renamed_in_its_where(nth: int) -> None:
     assert [found.kind for found in view.occurrences if found.name == "widths"] == ["choice", "choice"]
     assert apply_edits(SUBSET, rename(view, at, "sizes")[None]) == SUBSET.replace("widths", "sizes")
     assert view.occurrence_at(SUBSET.rindex("sum")).kind == "function"  # type: ignore[union-attr]
+
+
+def test_labels_of_other_definitions_and_names_of_alternatives_may_equal_names_that_a_where_reads() -> None:
+    other = "block b(x) {\n    k = 4\n    return x |> conv(k) |> choose act { k2: relu, k3: gelu }\n}"
+    text = f"{other}\n{SUBSET}"
+    at = re.search(r"\bk\b", text).start()  # type: ignore[union-attr]
+    assert rename(View(text), at, "widths")[None]
+    assert rename(View(text), text.index("k2"), "least")[None]
 
 
 @pytest.mark.parametrize(

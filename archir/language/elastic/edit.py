@@ -14,6 +14,7 @@ from archir.language.elastic.choice_values import Kind, Request, Values, choice_
 from archir.language.elastic.flow import Home
 from archir.language.elastic.sites import Site, argument_place, argument_text
 from archir.language.syntax import ast
+from archir.utils.edits import Edit, apply_edits
 
 _LABELS: dict[Kind, str] = {
     "widths": "width", "depths": "depth", "heads": "heads", "kernels": "kernel", "ratios": "ratio",
@@ -85,7 +86,7 @@ def edit(text: str, groups: Iterable[Group], request: Request) -> EditedText:
     """Return the program text with each group turned into a choice."""
     taken = set(re.findall(r"[A-Za-z_]\w*", text))
     labels: dict[str, Group] = {}
-    changes: list[tuple[int, int, str]] = []
+    changes: list[Edit] = []
     lines_by_home: dict[int, list[str]] = {}
     homes: dict[int, Home] = {}
     for group in sorted(groups, key=lambda item: item.sites[0].span.start):
@@ -124,7 +125,7 @@ def unused_name(word: str, taken: set[str]) -> str:
     return name
 
 
-def _site_edit(site: Site, scale: Fraction, label: str, choice: str, group: Group) -> tuple[int, int, str]:
+def _site_edit(site: Site, scale: Fraction, label: str, choice: str, group: Group) -> Edit:
     """Return the edit (start, end, new text) for one site."""
     value = label if group.named or group.parameter is not None else choice
     if site.form == "factor":
@@ -140,7 +141,7 @@ def _site_edit(site: Site, scale: Fraction, label: str, choice: str, group: Grou
     return site.span.start, site.span.end, value
 
 
-def _top_edit(definition: ast.Definition, text: str, lines: Sequence[str]) -> tuple[int, int, str]:
+def _top_edit(definition: ast.Definition, text: str, lines: Sequence[str]) -> Edit:
     """Return the edit that inserts lines at the top of a body, in nets after the leading inputs."""
     inputs = [statement for statement in definition.body if isinstance(statement, ast.Input)]
     first = next(statement for statement in definition.body if not isinstance(statement, ast.Input))
@@ -154,12 +155,3 @@ def _top_edit(definition: ast.Definition, text: str, lines: Sequence[str]) -> tu
     start = text.rfind("\n", 0, first.span.start) + 1
     indent = text[start : first.span.start] if not text[start : first.span.start].strip() else "    "
     return first.span.start, first.span.start, "".join(f"{line}\n{indent}" for line in lines)
-
-
-def apply_edits(text: str, changes: list[tuple[int, int, str]]) -> str:
-    """Apply edits (start, end, new text) to a text."""
-    parts, position = [], 0
-    for start, end, new in sorted(changes, key=lambda change: change[:2]):
-        parts += [text[position:start], new]
-        position = end
-    return "".join([*parts, text[position:]])

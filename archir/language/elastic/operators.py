@@ -28,9 +28,10 @@ from archir.ir.types import TensorType
 from archir.ir.typing import infer
 from archir.language.elaboration.module import Block
 from archir.language.elaboration.name_analysis import walk
-from archir.language.elastic.edit import apply_edits, unused_name
+from archir.language.elastic.edit import unused_name
 from archir.language.elastic.flow import CallSite, Flow, constant
 from archir.language.syntax import ast
+from archir.utils.edits import apply_edits
 
 NONE, SEPARABLE, KEPT = "none", "separable", "kept"
 """Names of the alternatives: no operation, a separable convolution, and the trained operation."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-Edit = tuple[int, int, str]
-"""Replacement of one range of a text: start offset, end offset, new text."""
+from archir.utils.edits import Edit, apply_edits
 
 
 @dataclass(frozen=True)
@@ -18,9 +17,7 @@ class Change:
 
     def apply(self, text: str) -> str:
         """Return the text with the edits applied."""
-        for start, end, new in sorted(self.edits, reverse=True):
-            text = text[:start] + new + text[end:]
-        return text
+        return apply_edits(text, self.edits)
 
 
 def replace(start: int, end: int, old: str, new: str) -> Change:

@@ -24,6 +24,7 @@ from archir.tools.lsp.background import BackgroundWorker, InterruptedWorkError
 from archir.tools.lsp.documents import Document
 from archir.tools.lsp.formatting import formatting_edits
 from archir.tools.lsp.view import View, arch_files
+from archir.utils.edits import Edit
 
 T = TypeVar("T")
 
@@ -508,7 +509,7 @@ def _register_editing(server: ArchServer) -> None:
 
     def formatted(uri: str, first: int, last: int) -> list[lsp.TextEdit]:
         document = server.document(uri)
-        no_edits: list[tuple[int, int, str]] = []
+        no_edits: list[Edit] = []
         edits = _or_default(lambda: formatting_edits(document.text, document.view.path, first, last), no_edits)
         return [_edit(document, *edit) for edit in edits]
 

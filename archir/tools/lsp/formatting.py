@@ -5,9 +5,10 @@ from __future__ import annotations
 from difflib import SequenceMatcher
 
 from archir.language.formatter import canonical
+from archir.utils.edits import Edit
 
 
-def formatting_edits(text: str, name: str, first: int, last: int) -> list[tuple[int, int, str]]:
+def formatting_edits(text: str, name: str, first: int, last: int) -> list[Edit]:
     """Return the replacements (start, end, new text) that format the lines `first` to `last`, counted from 0.
 
     A replacement consists of whole lines, and may extend beyond the last line. Raises ArchError (A01xx) if the text has

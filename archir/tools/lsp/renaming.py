@@ -16,10 +16,11 @@ from archir.tools.lsp.lexer import KEYWORDS
 from archir.tools.lsp.nets import nets
 from archir.tools.lsp.occurrences import Occurrence
 from archir.tools.lsp.view import View, arch_files, file_of
+from archir.utils.edits import Edit, apply_edits
 
 Location = tuple[Path | None, int, int]
 """File (None for the current text), start offset and end offset."""
-Edits = dict[Path | None, list[tuple[int, int, str]]]
+Edits = dict[Path | None, list[Edit]]
 """Replacements (start, end, new text) by file; the key None is the current text."""
 
 _RENAMABLE = ("block", "cell", "net", "const", "parameter", "variable", "input", "choice", "alternative", "alias")
@@ -144,6 +145,10 @@ def _conflicts(existing: Occurrence, renamed: Occurrence) -> bool:
 
 def _is_captured(view: View, renamed: Occurrence, new: str) -> bool:
     """Return whether a label and a variable that the `where` of its choice reads would get the same name."""
+    if renamed.kind == "alternative":  # `where` reads none
+        return False
+    owner = renamed.target[1] if renamed.kind == "choice" or renamed.target[2] == "local" else ""
+    items = [item for item in view.parsed.file.items if not owner or _name(item) == owner]
     old, is_choice = renamed.name, renamed.kind == "choice"
     label, read = (old, new) if is_choice else (new, old)
     return any(
@@ -151,20 +156,17 @@ def _is_captured(view: View, renamed: Occurrence, new: str) -> bool:
         and part.label is not None
         and part.label.text == label
         and read in names_read(part.where)
-        for part in walk(view.parsed.file)
+        for item in items
+        for part in walk(item)
     )
 
 
-def apply_edits(text: str, edits: list[tuple[int, int, str]]) -> str:
-    """Return a text with edits applied."""
-    for start, end, new in sorted(edits, reverse=True):
-        text = text[:start] + new + text[end:]
-    return text
+def _name(item: ast.Item) -> str:
+    """Return the name of a definition; "" for other items of a file."""
+    return item.name.text if isinstance(item, ast.Definition) else ""
 
 
-def _architecture_edits(
-    view: View, edits: list[tuple[int, int, str]]
-) -> Iterator[tuple[Path, list[tuple[int, int, str]]]]:
+def _architecture_edits(view: View, edits: list[Edit]) -> Iterator[tuple[Path, list[Edit]]]:
     """Yield edits of the architecture files (`.json`) in the text's folder.
 
     The nets are elaborated before and after the rename. Their choices correspond by order, which gives the new path and
@@ -204,15 +206,13 @@ def _architecture_edits(
                 yield path, file_edits
 
 
-def _field_edit(text: str, key: str, new: str) -> list[tuple[int, int, str]]:
+def _field_edit(text: str, key: str, new: str) -> list[Edit]:
     """Return the edit that sets the string field `key` of a JSON text to `new`."""
     match = re.search(rf'"{key}"\s*:\s*("(?:[^"\\]|\\.)*")', text)
     return [(match.start(1), match.end(1), json.dumps(new))] if match else []
 
 
-def _choice_edits(
-    text: str, renamed: Mapping[str, str], labels: Mapping[str, Mapping[str, str]]
-) -> Iterator[tuple[int, int, str]]:
+def _choice_edits(text: str, renamed: Mapping[str, str], labels: Mapping[str, Mapping[str, str]]) -> Iterator[Edit]:
     """Yield the edits of a JSON text that update paths of choices and labels of chosen alternatives."""
     for match in re.finditer(r'("(?:[^"\\]|\\.)*")\s*:\s*("(?:[^"\\]|\\.)*")?', text):
         path = json.loads(match[1])

@@ -138,6 +138,7 @@ ENDS_EARLY = {
     "loop's variable assigned": "for op in [big, big] {\nop = relu\nx = x |> op\n}\nreturn x",
     "inner loop's variable": "for op in [big] {\nfor op, k in [[relu, 1], [relu, 2]] {\nx = x |> op\n}\n}\nreturn x",
     "parameter": "return g(x, relu)",
+    "parameters after a pipe": "return x |> twice(relu, big)",
 }
 """Bodies of a block of a few nodes, beside a block of more nodes than fit twice."""
 
@@ -145,7 +146,8 @@ ENDS_EARLY = {
 @pytest.mark.parametrize("body", ENDS_EARLY.values(), ids=ENDS_EARLY.keys())
 def test_bodies_are_measured_without_what_is_not_executed(body: str) -> None:
     others = (
-        "block big(x) {\nrepeat 150000 {\nx = x |> relu\n}\nreturn x\n}\nblock g(x, big) {\nreturn x |> big |> big\n}"
+        "block big(x) {\nrepeat 150000 {\nx = x |> relu\n}\nreturn x\n}\nblock g(x, big) {\nreturn x |> big |> big\n}\n"
+        "block twice(x, op, other) {\nreturn x |> op |> op\n}"
     )
     text = f"{others}\nblock f(x, n) {{\n{body}\n}}\nnet n {{\ninput x: f32[4]\noutput y = f(x, 0)\n}}"
     assert len(elaborate(text)) < 10

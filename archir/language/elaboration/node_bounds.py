@@ -106,6 +106,8 @@ class NodeBounds:
         match target:
             case ast.Name():
                 return self._callee(_resolve(target, module, env), ())
+            case ast.Call():
+                return self._count(target.arguments, module, env) + self._call(target, module, env, piped=1)
             case ast.Pipe():
                 return sum(self._target(part, module, env) for part in (target.first, *target.targets))
             case ast.ChooseOne():
@@ -114,13 +116,14 @@ class NodeBounds:
                 return min((self._target(arm.value, module, env) for arm in target.arms), default=0)
         return self._count(target, module, env)
 
-    def _call(self, call: ast.Call, module: Module, env: dict[str, Value]) -> int:
+    def _call(self, call: ast.Call, module: Module, env: dict[str, Value], piped: int = 0) -> int:
+        """Return the bound of a call; the first `piped` parameters of the callee are the value of a pipe."""
         callee = _resolve(call.callee, module, env)
         if not isinstance(callee, Block):
             return self._callee(callee, ())
         params = [param.name.text for param in callee.definition.params]
         block_args: dict[str, Value] = {}
-        for position, argument in enumerate(call.arguments):
+        for position, argument in enumerate(call.arguments, piped):
             value = _resolve(argument.value, module, env)
             name = argument.name.text if argument.name else params[position] if position < len(params) else None
             if name is not None and isinstance(value, Block):

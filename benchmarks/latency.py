@@ -32,7 +32,7 @@ def run(device: str, quick: bool) -> Table:
             latency_table = archir.measure_operations(space, Path(folder) / "table.json", device=name, threads=1)
             seconds = time.perf_counter() - begin
         validation = archir.validate(latency_table, space, count)
-        measured = sorted(network.measured.median / 1e6 for network in validation.networks)
+        measured = sorted(network.measured.mean / 1e6 for network in validation.networks)
         line = validation.correction()
         table.add(
             name,

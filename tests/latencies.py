@@ -38,8 +38,8 @@ class FakeBench:
 
 def table_of(keys: Iterable[str], correction: Correction | None = None, skips_dead: bool = False) -> LatencyTable:
     """Return a table in which every operation takes as many nanoseconds as its key has characters."""
-    entries = {key: Entry(median=len(key), spread=0, samples=3) for key in keys}
-    overhead = Entry(median=1000, spread=0, samples=3)
+    entries = {key: Entry(mean=len(key), spread=0, samples=3) for key in keys}
+    overhead = Entry(mean=1000, spread=0, samples=3)
     return LatencyTable(
         schema_version=1, device="cpu", batch=1, threads=1, machine=FakeBench.machine, skips_dead=skips_dead,
         overhead=overhead, correction=correction, entries=entries,

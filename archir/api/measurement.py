@@ -329,7 +329,7 @@ def measured_latency(
         progress: `progress(items, count, label)` wraps the iteration over networks, to report progress.
 
     Returns:
-        The architectures, the median latency of each in nanoseconds, and the conditions. Each network is measured by
+        The architectures, the mean latency of each in nanoseconds, and the conditions. Each network is measured by
         itself and warm.
 
     Raises:
@@ -348,7 +348,7 @@ def measured_latency(
         graphs = [bounded.specialize(item) for item in sampled]
         timings = benches.measure_networks(graphs, device_bench, progress=progress or benches.without_progress)
         conditions = benches.conditions(device, batch, device_bench)
-    return MeasuredLatencies(sampled, [item.median for item in timings], conditions)
+    return MeasuredLatencies(sampled, [item.mean for item in timings], conditions)
 
 
 class MeasuredLatencies(NamedTuple):
@@ -357,6 +357,14 @@ class MeasuredLatencies(NamedTuple):
     architectures: list[Architecture]
     nanoseconds: list[float]
     conditions: Conditions
+
+
+def conditions_here(device: Device, batch: int, threads: int | None) -> Conditions:
+    """Return the conditions of measurements on this machine. Raises ArchError (A1505)."""
+    from archir.costs.latencies import measurement as benches
+
+    with open_bench(device, batch, threads) as device_bench:
+        return benches.conditions(device, batch, device_bench)
 
 
 def _with_known_bounds(space: Space, where: str | None, path: str | Path | None = None) -> Space:

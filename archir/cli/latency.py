@@ -154,7 +154,6 @@ def fit_command(
     archir latency fit space.arch -o phone.json --measured phone.csv --unit ms
     """
     from archir.costs.latencies.fitting import check_count
-    from archir.costs.latencies.model import MIN_NETWORKS
 
     _refuse_unused(context, measured is not None)
     require_writable(output)
@@ -164,17 +163,17 @@ def fit_command(
         operation_table.check_covers(space.graph)
     conditions = None
     if measured is None:
-        added = [_measured_candidates(run, space) for run in runs]
-        check_count(count if not runs else max(count, MIN_NETWORKS))
-        architectures, times, conditions = measurement.measured_latency(
+        conditions = measurement.conditions_here(device, batch, threads)
+        added: dict[Architecture, float] = {}
+        for run in runs:
+            added |= _measured_candidates(run, space, conditions)
+        check_count(count + len(added))
+        measured_here = measurement.measured_latency(
             space, count, where=where, device=device, batch=batch, threads=threads, seed=seed, path=output,
             progress=track_progress,
         )  # fmt: skip
-        for run, candidates in zip(runs, added, strict=True):
-            if not (alike := [latencies for when, latencies in candidates if when == conditions.model_dump()]):
-                raise _without_candidates(run, "under these conditions")
-            for latencies in alike:
-                architectures, times = [*architectures, *latencies], [*times, *latencies.values()]
+        latencies = dict(zip(measured_here.architectures, measured_here.nanoseconds, strict=True)) | added
+        architectures, times = [*latencies], [*latencies.values()]
         on = _describe_conditions(conditions)
     else:
         architectures, times, on = _read_measured(space, measured, about, measure, unit)
@@ -230,11 +229,17 @@ def check_command(
         if calibrate and isinstance(read, LatencyTable):
             read.correction = line = validation.correction()
             read.write(predictor)
-    finally:  # networks that cannot calibrate the table were measured nevertheless
-        if as_json:
-            emit(_validation_json(predictor, read, validation, held_out))
-        else:
+    except ArchError as error:  # the networks were measured nevertheless
+        if not as_json:
             table("", ["", ""], _validation_rows(validation), right=(1,))
+            raise
+        diagnostics = [diagnostic.as_json() for diagnostic in error.diagnostics]
+        emit({**_validation_json(predictor, read, validation, held_out), "diagnostics": diagnostics})
+        context.exit(1)
+    if as_json:
+        emit(_validation_json(predictor, read, validation, held_out))
+    else:
+        table("", ["", ""], _validation_rows(validation), right=(1,))
     if not as_json:
         if line is not None:
             say(f"wrote {predictor}: latency is {line.scale:.3f} x sum {line.offset / 1000:+,.1f} us")
@@ -246,8 +251,8 @@ def check_command(
         context.exit(1)
 
 
-def _measured_candidates(folder: Path, space: Space) -> list[tuple[Any, dict[Architecture, float]]]:
-    """Return the candidates that a search measured, with their latencies in nanoseconds, by conditions.
+def _measured_candidates(folder: Path, space: Space, conditions: Conditions) -> dict[Architecture, float]:
+    """Return the latencies in nanoseconds of the candidates that a search measured under these conditions.
 
     Raises ArchError (A1511) if there are none, and errors of architectures that do not belong to the space.
     """
@@ -256,20 +261,16 @@ def _measured_candidates(folder: Path, space: Space) -> list[tuple[Any, dict[Arc
 
     run = Run.open(folder)
     summary = json.loads(run.content(SUMMARY)) if SUMMARY in run.entries else {}
-    candidates = [
-        (
-            bound.get("conditions"),
-            {
-                space.architecture(labels): nanoseconds
-                for labels, nanoseconds in zip(measured["architectures"], bound["measured"], strict=True)
-            },
-        )
-        for measured in summary.get("latency", {}).values()
-        for bound in measured["bounds"]
+    measured = [
+        (bound["conditions"], list(zip(finalists["architectures"], bound["measured"], strict=True)))
+        for finalists in summary.get("latency", {}).values()
+        for bound in finalists["bounds"]
+        if "measured" in bound
     ]
-    if not candidates:
-        raise _without_candidates(folder)
-    return candidates
+    alike = [pair for when, pairs in measured if when == conditions.model_dump() for pair in pairs]
+    if not alike:
+        raise _without_candidates(folder, "under these conditions" if measured else "")
+    return {space.architecture(labels): nanoseconds for labels, nanoseconds in alike}
 
 
 def _without_candidates(run: Path, when: str = "") -> ArchError:
@@ -306,14 +307,14 @@ def _us(nanoseconds: float) -> str:
 
 def _print_table(path: Path, latency_table: LatencyTable, as_json: bool) -> None:
     """Print the slowest operations of a latency table and a summary."""
-    slowest = sorted(latency_table.entries.items(), key=lambda item: -item[1].median)
+    slowest = sorted(latency_table.entries.items(), key=lambda item: -item[1].mean)
     if as_json:
         facts = latency_table.model_dump(include={"device", "batch", "threads", "machine", "overhead"})
         emit({"table": str(path), **facts, "operations": len(slowest)})
         return
-    rows = [(key, _us(timing.median), _us(timing.spread)) for key, timing in slowest[:MAX_SHOWN]]
+    rows = [(key, _us(timing.mean), _us(timing.spread)) for key, timing in slowest[:MAX_SHOWN]]
     table("", ["slowest operations", "us", "spread, us"], rows, right=(1, 2))
-    overhead = latency_table.overhead.median
+    overhead = latency_table.overhead.mean
     say(
         f"{path}: {len(slowest):,} operations on {_describe_conditions(latency_table)}; a call costs {_us(overhead)} us"
     )
@@ -360,7 +361,7 @@ def _validation_json(
     return {
         "latency": str(path),
         "networks": [
-            {"predicted": network.predicted, "measured": network.measured.median} for network in validation.networks
+            {"predicted": network.predicted, "measured": network.measured.mean} for network in validation.networks
         ],
         "rank_correlation": validation.rank_correlation,
         "error": validation.error,
@@ -373,7 +374,7 @@ def _validation_json(
 
 def _validation_rows(validation: Validation) -> list[tuple[str, str]]:
     """Return the rows of the printed summary of a check."""
-    measured = sorted(network.measured.median / 1000 for network in validation.networks)
+    measured = sorted(network.measured.mean / 1000 for network in validation.networks)
     corrected = validation.corrected_error
     rank = validation.rank_correlation
     rows = [

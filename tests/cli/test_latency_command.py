@@ -14,8 +14,9 @@ from click.testing import CliRunner, Result
 
 import archir
 from archir.cli import main
+from archir.costs.latencies.measurement import MAX_WEIGHT_BYTES
 from archir.costs.latencies.table import Entry
-from archir.costs.latencies.timing import DEFAULT_EFFORT, MAX_DELAY, MAX_VISITS, VISITS
+from archir.costs.latencies.timing import COUNTED, DEFAULT_EFFORT, VISITS
 from archir.costs.latencies.workloads import space_workloads
 from archir.diagnostics.errors import ArchError
 from tests.conftest import ROOT
@@ -33,11 +34,13 @@ def test_documented_latency_figures_match_the_code() -> None:
     assert f"use {len(space_workloads(space.graph))} different operations" in text
     assert f"until a sample lasts {DEFAULT_EFFORT.sample_ns / 1e6} ms." in text
     assert f"runs by itself for {DEFAULT_EFFORT.warm_ns / 1e6:.0f} ms before it is timed" in text
-    assert DEFAULT_EFFORT.max_ns == 2e9
-    assert (VISITS, MAX_VISITS, MAX_DELAY) == (3, 10, 0.1)
-    assert f"until the median is known to {100 * DEFAULT_EFFORT.precision:.0f} %" in text
+    assert DEFAULT_EFFORT.max_ns == 4e9
+    assert f"in at least {VISITS} visits, in which" in text
+    assert f"The fastest {100 * COUNTED:.0f} % of the samples count" in text
+    assert f"more than {MAX_WEIGHT_BYTES >> 30} GiB" in text
+    assert f"until the mean is known to {100 * DEFAULT_EFFORT.precision:.0f} %" in text
     assert (
-        f"at least {DEFAULT_EFFORT.min_samples}, at most {DEFAULT_EFFORT.max_samples}, and for at most two seconds"
+        f"at least {DEFAULT_EFFORT.min_samples}, at most {DEFAULT_EFFORT.max_samples}, and for at most four seconds"
         in text
     )
 
@@ -74,7 +77,7 @@ def test_a_table_is_made_validated_and_calibrated(device: str, file: str, tmp_pa
     table = archir.latency_table(path)
     assert data["operations"] == len(table.entries) == len(space_workloads(space.graph))
     assert (table.device, table.batch, table.threads) == (device, 1, 1)
-    assert any(entry.median > 0 for entry in table.entries.values())
+    assert any(entry.mean > 0 for entry in table.entries.values())
     assert "A1506" in run("table", file, "-o", path, "--device", device, code=1).stderr
     again = run("table", file, "-o", path, "--device", device, "--resume")
     assert f"{len(table.entries)} operations on {device}, 1 thread, batch 1" in again.stdout
@@ -83,7 +86,7 @@ def test_a_table_is_made_validated_and_calibrated(device: str, file: str, tmp_pa
     assert "rank correlation (Spearman)" in text
     data = json.loads(run("check", file, path, "-n", "6", "--seed", "3", "--json", code=None).stdout)
     assert len(data["networks"]) == 6
-    assert all(one["measured"] > 0 and one["predicted"] >= round(table.overhead.median) for one in data["networks"])
+    assert all(one["measured"] > 0 and one["predicted"] >= round(table.overhead.mean) for one in data["networks"])
     assert data["error"] >= 0
     assert archir.latency_table(path) == table
 
@@ -99,6 +102,8 @@ def test_calibration_is_written(file: str, tmp_path: Path, monkeypatch: pytest.M
     result = run("check", file, str(path), "--calibrate", code=1)
     assert "A1504" in result.stderr
     assert "mean error of the predictions" in result.stdout
+    found_json = json.loads(run("check", file, str(path), "--calibrate", "--json", code=1).stdout)
+    assert [diagnostic["code"] for diagnostic in found_json["diagnostics"]] == ["A1504"]
 
 
 def test_an_interrupted_command_says_how_to_go_on(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +114,7 @@ def test_an_interrupted_command_says_how_to_go_on(file: str, tmp_path: Path, mon
     def entry(*_: Any) -> Entry:
         if next(counted) == 2:
             raise KeyboardInterrupt
-        return Entry(median=1, spread=0, samples=3)
+        return Entry(mean=1, spread=0, samples=3)
 
     path = tmp_path / "t.json"
     with monkeypatch.context() as patched:

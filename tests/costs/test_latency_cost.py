@@ -51,7 +51,7 @@ def measured(
     """A made-up table that knows a space, written to a file. Hardly two operations take as long."""
     table = table_of(space_workloads(space.graph), correction, skips_dead)
     for key, entry in table.entries.items():
-        entry.median = crc32(key.encode()) % 99991
+        entry.mean = crc32(key.encode()) % 99991
     table.write(file)
     return table
 
@@ -331,7 +331,7 @@ def test_latencies_beyond_64_bits_are_refused(folder: Path) -> None:
     space = archir.loads(CUT["depth"])
     table = measured(space, correction=Correction(scale=1e6, offset=0, networks=2))
     for entry in table.entries.values():
-        entry.median = 1e15
+        entry.mean = 1e15
     table.write("t.json")
     with pytest.raises(ArchError, match="A1601"):
         space.account.extremes(COST)

@@ -177,7 +177,7 @@ def test_model_corrects_operation_table_by_measured_networks() -> None:
     space = archir.loads(SMALL["depth"])
     table = filled(FakeBench(), space)
     for key, entry in table.entries.items():
-        entry.median = 50 + crc32(key.encode()) % 9000
+        entry.mean = 50 + crc32(key.encode()) % 9000
     found, times = list(space.enumerate()), 1.7 * truth(space) + 5000
     some = list(range(0, len(found), len(found) // 6))
     without = archir.fit_latency(space, [found[i] for i in some], times[some])
@@ -257,6 +257,7 @@ BROKEN: dict[str, Any] = {
     "another model": {**GOOD, "model": "magic"},
     "an unknown part": {**GOOD, "extra": 1},
     "few networks": {**GOOD, "networks": 4},
+    "more networks than a model is fitted to": {**GOOD, "networks": 10**9},
     "half a nanosecond": {**GOOD, "offset": 0.5},
     "text for a number": {**GOOD, "entries": {"a": "1"}},
     "beyond 64 bits": {**GOOD, "entries": {"a": 10**30}},

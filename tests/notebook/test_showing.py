@@ -59,7 +59,7 @@ def answer() -> Any:
 
 
 def table() -> LatencyTable:
-    entry = Entry(median=1.5, spread=0.5, samples=9)
+    entry = Entry(mean=1.5, spread=0.5, samples=9)
     given: Any = {"machine": {}, "overhead": entry, "entries": {"conv": entry}}
     return LatencyTable(schema_version=1, device="cpu", batch=1, threads=1, **given)
 

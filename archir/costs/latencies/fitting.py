@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 
 from archir.costs.latencies.counts import RunCounts
 from archir.costs.latencies.gaussian_process import FittedProcess, Matrix, fit_process
-from archir.costs.latencies.model import MIN_NETWORKS, HeldOut, Kind, LatencyModel
+from archir.costs.latencies.model import MAX_NETWORKS, MIN_NETWORKS, HeldOut, Kind, LatencyModel
 from archir.costs.latencies.table import MAX_NANOSECONDS, Conditions, LatencyTable
 from archir.diagnostics.errors import fail
 from archir.utils.ranks import kendall, spearman
 
-MAX_NETWORKS = 2_000
-"""Maximum number of networks that a model is fitted to; the work grows with the cube of their number."""
 MAX_ROUNDS, TOLERANCE = 1000, 1e-7
 """Stopping criteria of least squares: number of steps, and change of the coefficients relative to the largest."""
 
@@ -105,8 +103,8 @@ def _fit(
     if table is not None:
         keys = [workload.key for workload in counts.workloads]
         table.check_keys(keys)
-        medians = np.array([[table.entries[key].median] for key in keys])
-        table_sum = _FeatureBlock(medians, counts.times, all_counts)
+        means = np.array([[table.entries[key].mean] for key in keys])
+        table_sum = _FeatureBlock(means, counts.times, all_counts)
         models |= {"table": [table_sum], "table and operations": [table_sum, costs, *per_operation]}
     tried = {
         name: _nonnegative_coefficients(

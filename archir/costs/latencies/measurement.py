@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +15,7 @@ from archir.costs.latencies.timing import DEFAULT_EFFORT, VISITS, Effort, TimedR
 from archir.costs.latencies.workloads import Workload, chain_network
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
+from archir.passes.cost import cost
 from archir.utils.ranks import kendall, spearman
 from archir.utils.student import t_quantile
 
@@ -27,6 +27,10 @@ It is called with the items, their number and a label, and yields the items.
 
 SAVE_INTERVAL = 5.0
 """Seconds between saves: the maximum measuring time that is lost if the process is killed."""
+
+
+MAX_WEIGHT_BYTES = 2**32
+"""Maximum size in float32 of the weights of networks that are measured in turns, and are all in memory meanwhile."""
 
 
 class Bench(Protocol):
@@ -75,7 +79,7 @@ def new_table(device: Device, batch: int, bench: Bench, effort: Effort = DEFAULT
     """
     single, double = measure_networks([chain_network(1), chain_network(2)], bench, effort=effort)
     overhead = Entry(
-        median=max(0.0, 2 * single.median - double.median),
+        mean=max(0.0, 2 * single.mean - double.mean),
         spread=2 * single.spread + double.spread,
         samples=min(single.samples, double.samples),
     )
@@ -109,7 +113,7 @@ def fill_table(
     saved = clock()
     try:
         for workload in progress(missing, len(missing), "measuring"):
-            table.entries[workload.key] = _measure_entry(workload.graph(), bench, table.overhead.median, effort)
+            table.entries[workload.key] = _measure_entry(workload.graph(), bench, table.overhead.mean, effort)
             if clock() - saved >= SAVE_INTERVAL:
                 save(table)
                 saved = clock()
@@ -120,9 +124,9 @@ def fill_table(
 def _measure_entry(graph: Graph, bench: Bench, overhead: float, effort: Effort) -> Entry:
     """Return the measured latency of one operation, after subtracting the overhead of a call."""
     if bench.free(graph):
-        return Entry(median=0, spread=0, samples=1)
+        return Entry(mean=0, spread=0, samples=1)
     timing = measure(bench.timed(graph), effort)
-    return Entry(median=max(0.0, timing.median - overhead), spread=timing.spread, samples=timing.samples)
+    return Entry(mean=max(0.0, timing.mean - overhead), spread=timing.spread, samples=timing.samples)
 
 
 @dataclass(frozen=True)
@@ -230,7 +234,7 @@ class Validation:
     @property
     def _measured(self) -> Any:
         """Measured nanoseconds, shape [networks]."""
-        return np.array([network.measured.median for network in self.networks])
+        return np.array([network.measured.mean for network in self.networks])
 
 
 def conditions_of(predictor: LatencyTable | LatencyModel) -> Conditions:
@@ -276,10 +280,33 @@ def measure_networks(
     progress: ProgressWrapper = without_progress,
     effort: Effort = DEFAULT_EFFORT,
 ) -> list[Timing]:
-    """Return the measured latencies of whole networks without choices, each by itself and warm."""
-    visits = measure_in_visits([partial(bench.timed, graph) for graph in graphs], effort)
-    timings = {i: timing for i, timing in progress(visits, VISITS * len(graphs), "measuring") if timing is not None}
-    return [timings[i] for i in range(len(graphs))]
+    """Return the measured latencies of whole networks without choices, each by itself and warm.
+
+    Networks that need more than MAX_WEIGHT_BYTES together are measured in groups, one after the other.
+    """
+
+    def visits() -> Iterator[tuple[int, Timing | None]]:
+        for group in _groups(graphs):
+            for i, timing in measure_in_visits([bench.timed(graphs[number]) for number in group], effort):
+                yield group[i], timing
+
+    measured = progress(visits(), VISITS * len(graphs), "measuring")
+    timings = {number: timing for number, timing in measured if timing is not None}
+    return [timings[number] for number in range(len(graphs))]
+
+
+def _groups(graphs: Sequence[Graph]) -> Iterator[list[int]]:
+    """Yield the numbers of the graphs, in groups whose weights fit into MAX_WEIGHT_BYTES, or one by one."""
+    group: list[int] = []
+    size = 0
+    for number, graph in enumerate(graphs):
+        weights = 4 * cost(graph).params
+        if group and size + weights > MAX_WEIGHT_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(number)
+        size += weights
+    yield group
 
 
 def fit_line(x: Any, y: Any) -> tuple[float, float] | None:

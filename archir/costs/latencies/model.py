@@ -28,7 +28,7 @@ from archir.diagnostics.errors import fail
 from archir.diagnostics.escaping import escape_to_line
 from archir.utils.student import t_quantile
 
-MIN_NETWORKS = 5
+MIN_NETWORKS, MAX_NETWORKS = 5, 2_000
 """Minimum number of measured networks that a model is fitted to."""
 MIN_INSIDE, MIN_RANK_CORRELATION = 0.9, 0.8
 """Predictions are fit for bounds if this fraction of held-out networks is inside the 95% interval, and if Kendall's tau
@@ -81,7 +81,7 @@ class LatencyModel(LatencyPredictor):
     schema_version: Literal[1]
     model: Kind
     device: str = Field(max_length=200)
-    networks: int = Field(ge=MIN_NETWORKS)
+    networks: int = Field(ge=MIN_NETWORKS, le=MAX_NETWORKS)
     error: float = Field(ge=0, le=MAX_NANOSECONDS)
     rank_correlation: float | None = Field(ge=-1, le=1)
     tried: dict[Kind, Annotated[float, Field(ge=0, le=MAX_NANOSECONDS)]]

@@ -3,8 +3,8 @@
 A network's latency is a sum of entries. The table is a JSON file; all times are nanoseconds for a whole batch:
 
     {"schema_version": 1, "device": "cpu", "batch": 1, "threads": 1, "machine": {"processor": "...", "torch": "..."},
-     "overhead": {"median": 1500.0, "spread": 10.0, "samples": 11}, "correction": null,
-     "entries": {"relu(f32[8])": {"median": 2100.0, "spread": 20.0, "samples": 11}}}
+     "overhead": {"mean": 1500.0, "spread": 10.0, "samples": 11}, "correction": null,
+     "entries": {"relu(f32[8])": {"mean": 2100.0, "spread": 20.0, "samples": 11}}}
 
 `overhead` is the time that a call takes before it computes anything; it is subtracted from the entries. `correction`,
 which calibration fits, maps the sum of a network's entries to the measured time of the whole network.
@@ -44,9 +44,9 @@ class StrictModel(BaseModel):
 
 
 class Entry(StrictModel):
-    """Latency of one operation in nanoseconds: median and interquartile range (`spread`) of `samples` samples."""
+    """Latency of one operation in nanoseconds: mean and interquartile range (`spread`) of `samples` samples."""
 
-    median: Nanoseconds
+    mean: Nanoseconds
     spread: Nanoseconds
     samples: int = Field(ge=1)
 
@@ -180,13 +180,13 @@ class LatencyTable(LatencyPredictor, Conditions, Tabular):
     def latencies(self) -> Mapping[str, int]:
         """Corrected nanoseconds of each operation, by key."""
         scale, _ = self._line
-        return {key: round(scale * entry.median) for key, entry in self.entries.items()}
+        return {key: round(scale * entry.mean) for key, entry in self.entries.items()}
 
     @property
     def base(self) -> int:
         """Corrected nanoseconds that a network takes in addition to the time of its operations."""
         scale, offset = self._line
-        return round(scale * self.overhead.median + offset)
+        return round(scale * self.overhead.mean + offset)
 
     @property
     def without_dead(self) -> bool:
@@ -200,4 +200,4 @@ class LatencyTable(LatencyPredictor, Conditions, Tabular):
 
     def total(self, graph: Graph) -> float:
         """Return the sum of entries for a network without choices, plus the overhead of the call, uncorrected."""
-        return self.overhead.median + sum(self.entries[key].median for key in self._keys(graph))
+        return self.overhead.mean + sum(self.entries[key].mean for key in self._keys(graph))

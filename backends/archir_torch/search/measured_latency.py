@@ -90,7 +90,7 @@ class _Bound:
         with open_bench(self._conditions.device, self._conditions.batch, self._conditions.threads) as bench:
             timings = measure_networks(graphs, bench)
         predicted = map(self._predictor.estimate, graphs)
-        self._results += zip(predicted, (timing.median for timing in timings), strict=True)
+        self._results += zip(predicted, (timing.mean for timing in timings), strict=True)
 
     def holds(self, number: int) -> bool:
         """Return whether a measured candidate is within the bound."""

@@ -61,9 +61,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def predictor(space: Space) -> LatencyTable:
     """Return a table that predicts 100 ns and 6 ns for each operation."""
     table = table_of(space_workloads(space.graph))
-    table.overhead.median = 100
+    table.overhead.mean = 100
     for entry in table.entries.values():
-        entry.median = 6
+        entry.mean = 6
     return table
 
 
@@ -137,8 +137,17 @@ def test_a_model_is_also_fitted_to_the_candidates_that_a_search_measured(
     search(folder, "140ns")
     arguments = ["latency", "fit", "digits.arch", "-o", "m.json", "-n", "6", "--json", "--add"]
     result = CliRunner().invoke(main, [*arguments, "run"], catch_exceptions=False)
-    assert json.loads(result.stdout)["networks"] > 6
+    assert (networks := json.loads(result.stdout)["networks"]) > 6
+    result = CliRunner().invoke(main, [*arguments, "run", "--add", "run"], catch_exceptions=False)
+    assert json.loads(result.stdout)["networks"] == networks, "each candidate counts once"
     (folder / "r.toml").write_text(RECIPE.replace('latency("t.json") <= LIMIT', "params <= 1M"))
     CliRunner().invoke(main, ["search", "r.toml", "-o", "other"], catch_exceptions=False)
     result = CliRunner().invoke(main, [*arguments, "other"], catch_exceptions=False)
     assert (result.exit_code, "A1511" in result.output) == (1, True)
+    table = archir.latency_table("t.json")
+    table.machine = {"processor": "slide rule"}
+    table.write("t.json")
+    (folder / "r.toml").write_text(RECIPE.replace("LIMIT", "140ns"))
+    CliRunner().invoke(main, ["search", "r.toml", "-o", "elsewhere"], catch_exceptions=False)
+    result = CliRunner().invoke(main, [*arguments, "elsewhere"], catch_exceptions=False)
+    assert (result.exit_code, "A1511" in result.output) == (1, True), "nothing was measured"

@@ -48,6 +48,7 @@ class Classification(Supervised):
     settings: ClassificationSettings
     criterion, larger = "accuracy", True
     compares = "classes"
+    predicts = "classes"
 
     def configure(self) -> None:
         """Add the top-k accuracies in the settings to the measures."""

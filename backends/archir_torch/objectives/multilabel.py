@@ -18,6 +18,7 @@ class Multilabel(Supervised):
 
     criterion, larger = "f1", True
     compares = "labels"
+    predicts = "labels"
     measures = (measures.F1(), measures.LabelAccuracy(), measures.ExactMatch())
 
     def check(self, graph: Graph, data: Data) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -71,11 +71,13 @@ class Objective(nn.Module, ABC):
     """True if a larger value of the criterion is better."""
     measures: Sequence[Measure] = ()
     """Measures in addition to the loss. They compare the first output with the first target."""
-    compares: ClassVar[TargetKind | None] = None
+    compares: TargetKind | None = None
     """Kind of the target.
 
     With "numbers", integer targets are not class labels, and data are not stratified by class.
     """
+    predicts: Literal["classes", "labels"] | None = None
+    """Whether the first output is the logits of classes or of labels, which in-place distillation compares."""
 
     def __init__(self, settings: Settings | None = None, folder: Path | None = None) -> None:
         super().__init__()
@@ -176,6 +178,7 @@ class CombinedObjective(Objective):
         for number, part in enumerate(self.parts):
             self.add_module(str(number), part)
         self.criterion, self.larger = task.criterion, task.larger
+        self.compares, self.predicts = task.compares, task.predicts
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
         """Return the nodes that the task or any additional objective reads."""
@@ -212,14 +215,16 @@ class CombinedObjective(Objective):
         return sums
 
     def figures(self, sums: Mapping[str, Tensor], samples: int) -> dict[str, float]:
-        """Return the values of the measures of all objectives."""
+        """Return the values of the measures of all objectives; names that none of them declares are averaged over
+        samples."""
         figures: dict[str, float] = {}
         for number, part in enumerate(self.parts):
             keys = {name: _unique_name(name, number, figures) for name in part.directions}
             keys = {name: key for name, key in keys.items() if key in sums}
             part_figures = part.figures({name: sums[key] for name, key in keys.items()}, samples)
             figures |= {keys[name]: value for name, value in part_figures.items()}
-        return figures
+        undeclared = sums.keys() - figures.keys()
+        return figures | {name: float(total) / samples for name, total in sums.items() if name in undeclared}
 
     @property
     def directions(self) -> dict[str, bool]:

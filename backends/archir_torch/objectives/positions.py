@@ -48,6 +48,7 @@ class Tagging(Supervised):
     settings: PositionSettings
     criterion, larger = "accuracy", True
     compares = "classes"
+    predicts = "classes"
     measures: tuple[measures.Measure, ...] = (measures.Accuracy(),)
     rank, classes_axis = 2, -1
     """Rank of outputs without the batch axis, and the class axis of outputs."""

@@ -36,6 +36,7 @@ from archir_torch.supernet.mixture import MixedNetwork
 from archir_torch.supernet.step_timing import Output
 from archir_torch.supernet.tuning import Plan, lower_with_plan, tuned
 from archir_torch.training.checkpoint_state import State
+from archir_torch.training.distributed import world
 from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Batch
 from archir_torch.training.kernels import StepWorkload, with_kernels
@@ -272,7 +273,9 @@ class Relaxed:
 
         def train(freeze_weights: bool) -> Tensor:
             self.task.begin(index)
-            with seeded_noise(self.job.device, self.job.seed, "unrolled", index):  # the same for all differences
+            with seeded_noise(
+                self.job.device, self.job.seed, "unrolled", index, world().rank
+            ):  # the same for all differences
                 sampled = self._sample(index, "alphas")
                 return self._weighted_loss(batch, sampled, index, freeze_weights=freeze_weights)
 
@@ -397,7 +400,9 @@ class Relaxed:
 
         def loss() -> Tensor:
             self.task.begin(epoch * self.steps)
-            with seeded_noise(self.job.device, self.job.seed, "curvature", epoch):  # the same for all differences
+            with seeded_noise(
+                self.job.device, self.job.seed, "curvature", epoch, world().rank
+            ):  # the same for all differences
                 return self.task.loss(self._call(self.alphas.sample()), batch, epoch * self.steps) * batch.weight
 
         with full_precision(self.job.device), _preserve_buffers(self.module):

@@ -59,12 +59,13 @@ class Sandwich(Supernet):
 
     @classmethod
     def mistakes(cls, phase: Phase, space: Space, options: SupernetOptions) -> Iterator[tuple[Path, Diagnostic]]:
-        """Yield errors for options that name choices or costs that do not exist, and for distillation of numbers."""
+        """Yield errors for options that name choices or costs that do not exist, and for distillation of predictions
+        that are neither classes nor labels."""
         yield from super().mistakes(phase, space, options)
         if isinstance(options, SandwichOptions):
             kind = str(phase.objective.get("kind", "classification"))
-            if options.distill and plugins.may_call(kind) and kind_of(kind).compares == "numbers":
-                text = f"`distill` compares probabilities of classes, and `{kind}` predicts numbers"
+            if options.distill and plugins.may_call(kind) and kind_of(kind).predicts is None:
+                text = f"`distill` compares predicted classes or labels, and `{kind}` predicts neither"
                 yield ("options", "distill"), Diagnostic("A1109", text, None, "remove `distill`")
             for key, check in (
                 ("first", partial(matching_paths, space, options.first)),

@@ -144,7 +144,8 @@ class Supernet(ABC):
             if number == 0:
                 self._teacher = predicted[0].detach()
             elif self._teacher is not None:
-                soft = divergence(predicted[0], self._teacher, "classes", 1.0).mean()
+                form = self.task.objective.predicts or "classes"
+                soft = divergence(predicted[0], self._teacher, form, 1.0).mean()
                 loss = (1 - self.distill_share) * loss + self.distill_share * soft
         if self.decay_scope == "first" and number == 0:
             decay = self._decay(path)

@@ -1,7 +1,7 @@
 """Sharded training (FSDP): each process holds a shard of the weights, the gradients and the optimizer's state.
 
 The network is created in each process before it is sharded, so its weights must fit into the memory of one device.
-Checkpoints have full tensors (see `State.unsharded`), so that another number of processes can resume.
+Checkpoints have full tensors (see `State.unsharded`), as those of one process have.
 """
 
 from __future__ import annotations

@@ -340,6 +340,24 @@ class Mine(Objective):
         return outputs["logits"].square().mean()
 
 
+class Undeclared(Mine):
+    """Overrides `measure`, but not `directions`."""
+
+    def measure(self, outputs: Any, batch: Any, seed: int) -> dict[str, Tensor]:
+        return {"size": outputs["logits"].abs().mean(1).sum()}
+
+
+def test_measures_that_no_objective_declares_are_averaged(digits: Data) -> None:
+    both = CombinedObjective(create("classification", {}), Undeclared())
+    graph = prepared(both, digits)
+    batch = some(digits)
+    with torch.no_grad():
+        outputs = lower(graph)(batch.images)
+    figures = both.figures(both.measure(outputs, batch, 0), len(batch))
+    assert list(figures) == ["accuracy", "loss", "size"]
+    assert figures["size"] == pytest.approx(float(outputs["logits"].abs().mean()))
+
+
 class Unfinished(Objective):
     def reads(self, graph: Graph) -> dict[str, NodeId]:
         return {}

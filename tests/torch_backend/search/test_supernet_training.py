@@ -114,6 +114,21 @@ def test_largest_path_distills_into_smaller_paths() -> None:
     torch.testing.assert_close(measured["loss"], (loss / 2).detach(), rtol=1e-4, atol=1e-6)
 
 
+def test_distillation_of_labels_compares_each_label() -> None:
+    """A shift of all logits changes the probabilities of labels, though not those of classes."""
+    search = trained("sandwich", {"distill": 0.5, "drawn": 0}, weights=Optimizer(lr=1e-9, momentum=0.0))
+    search.task.objective.predicts = "labels"
+    top, bottom = paths_of(search, 0)
+    batch = search.feed.batch(0)
+    with torch.no_grad():
+        logits, small = search.network(batch.images, top), search.network(batch.images, bottom)
+        target = logits.sigmoid()
+        soft = F.binary_cross_entropy_with_logits(small, target) - F.binary_cross_entropy_with_logits(logits, target)
+        hard = F.cross_entropy(logits, batch.labels) + 0.5 * F.cross_entropy(small, batch.labels)
+    measured = search.step(0)
+    torch.testing.assert_close(measured["loss"], (hard + 0.5 * soft) / 2, rtol=1e-4, atol=1e-5)
+
+
 def test_weight_decay_applies_only_to_largest_path() -> None:
     """Its gradients have the decay of its weights; what it does not use does not decay."""
     weights = Optimizer(lr=1e-9, momentum=0.0, weight_decay=0.5)
@@ -251,8 +266,9 @@ def test_random_strategy_respects_fixed_choices() -> None:
         pass
 
 
-def test_distillation_of_numbers_is_refused() -> None:
+def test_distillation_needs_predicted_classes_or_labels() -> None:
     options = SandwichOptions(distill=0.3)
-    for kind, messages in (("regression", 1), ("classification", 0)):
+    kinds = {"regression": 1, "context_autoregression": 1, "retrieval": 1, "classification": 0, "multilabel": 0}
+    for kind, messages in kinds.items():
         found = list(Sandwich.mistakes(job("sandwich", objective={"kind": kind}).phase, tiny(), options))
         assert [place for place, _ in found] == [("options", "distill")] * messages

@@ -16,6 +16,7 @@ from archir.recipes.training import AlphasOptimizer
 from archir_torch.strategies.relaxed import Relaxed
 from archir_torch.strategies.unrolled import unrolled_gradient
 from archir_torch.supernet.mixture import lower_mixed
+from archir_torch.training.distributed import World
 from tests.torch_backend.searches import doubles, space, strategy
 
 RATE, MOMENTUM, DECAY = 0.1, 0.9, 3e-2
@@ -121,7 +122,8 @@ def test_differences_of_gradients_are_of_the_same_dropout(monkeypatch: pytest.Mo
         "net n() { input x: f32[1, 6, 6]; x = x |> conv(4) |> choose a { wide: conv(4), skip: identity }; "
         "x = x |> dropout(0.5); output y = x |> global_avg_pool |> linear(3) }"
     )
-    search = strategy("darts", {"order": 2, "curvature": {}}, space=made)
+    still = AlphasOptimizer(lr=1e-30)
+    search = strategy("darts", {"order": 2, "curvature": {}}, space=made, alphas=still)
     assert isinstance(search, Relaxed)
     losses: list[list[float]] = []
 
@@ -139,6 +141,12 @@ def test_differences_of_gradients_are_of_the_same_dropout(monkeypatch: pytest.Mo
     search._step_alphas(0, search.feed.batch(0))
     search._check_curvature(0, {})
     assert torch.equal(torch.get_rng_state(), before), "other steps draw as if nothing had been drawn"
-    search._step_alphas(1, search.feed.batch(1))
-    assert [len({*each}) for each in losses] == [1, 1, 1]
-    assert len({each[0] for each in losses}) == 3
+    batch = search.feed.batch(1)
+    search._step_alphas(1, batch)
+    search._step_alphas(1, batch)
+    monkeypatch.setattr("archir_torch.strategies.relaxed.world", lambda: World(1, 2))
+    search._step_alphas(1, batch)
+    assert [len({*each}) for each in losses] == [1] * 5
+    first, curved, second, again, of_other_process = (each[0] for each in losses)
+    assert second == pytest.approx(again)
+    assert len({first, curved, second, of_other_process}) == 4

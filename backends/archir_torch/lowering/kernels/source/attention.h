@@ -25,7 +25,7 @@ struct Attention {
         return found;
     }
     // Offsets column by column. Consecutive ones are a row apart, so that what is written at one is not read at the
-    // next one, for which processors wait.
+    // next one, for which processors wait, unless a row is shorter than a register.
     std::vector<Size> by_column() const {
         std::vector<Size> found;
         for (Size x = 0; x < kernel; x++)

@@ -69,8 +69,8 @@ def from_onnx(
         The `graph` and the `weights`, and the names of the classes in the `metadata`, if the file has them.
 
     Raises:
-        ArchError: A0916 (the file is not an ONNX model), A3202 (a diagnostic for everything that archir cannot
-            express), A3203 (the import computes something else).
+        ArchError: A0914 (onnxruntime cannot run the model), A0916 (the file is not an ONNX model), A3202 (a diagnostic
+            for everything that archir cannot express), A3203 (the import computes something else).
 
     Examples:
         >>> _ = archir.export(network, "net.onnx", archir.compile(network))

@@ -98,7 +98,11 @@ class Builder:
         """
         array = self.options.cast(name, array)
         names = chain((name,), (f"{name}_{number}" for number in count(2)))
-        name = next(name for name in names if name not in self.arrays or np.array_equal(self.arrays[name], array))
+        name = next(
+            name
+            for name in names
+            if name not in self.arrays or np.array_equal(self.arrays[name], array, equal_nan=True)
+        )
         self.arrays.setdefault(name, array)
         return name
 

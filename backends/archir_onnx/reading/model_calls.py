@@ -206,7 +206,7 @@ def _array(tensor: onnx.TensorProto, path: Path) -> NDArray[Any]:
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
     except KeyError:
         raise fail("A0916", f"`{tensor.name}` in {path} has elements of an unknown type") from None
-    if len(dims) > MAX_RANK or any(dim < 0 for dim in dims) or prod(dims) > MAX_ELEMENTS:
+    if len(dims) > MAX_RANK or not all(0 <= dim <= MAX_ELEMENTS for dim in dims) or prod(dims) > MAX_ELEMENTS:
         raise fail("A0916", f"`{tensor.name}` in {path} has an unsupported shape {list(dims)[:MAX_RANK]}")
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         if not prod(dims):  # empty files cannot be mapped

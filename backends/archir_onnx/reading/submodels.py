@@ -81,7 +81,7 @@ def extract_submodel(
             kept.append(node)
             needed |= {*node.input}
     graph.node.extend(kept[::-1])
-    graph.initializer.extend(tensor for tensor in model.graph.initializer if tensor.name in needed)
+    graph.initializer.extend(tensor for tensor in model.graph.initializer if tensor.name in needed | input_names)
     graph.sparse_initializer.extend(model.graph.sparse_initializer)
     return onnx.ModelProto(
         ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions, graph=graph

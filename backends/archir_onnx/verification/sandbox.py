@@ -1,8 +1,8 @@
 """Sandbox for untrusted models: static limits on their content, and a child process with resource limits.
 
 onnxruntime evaluates constants while it loads a model, so even a small model can take any amount of time and memory.
-Therefore only a child process with limits loads and runs untrusted models; the parent process never loads them
-into onnxruntime and reads only the child's answer.
+Therefore a child process with limits loads and runs untrusted models, and the parent process reads only the child's
+answer. Quantisation runs the model in its own process once the child could load it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ MAX_NODES = 1_000_000
 """Maximum number of nodes of a model after all functions are inlined."""
 MAX_BYTES = 3 << 28
 """Memory limit of the child process in bytes, in addition to the memory for weights and inputs."""
+
+STACK_BYTES = 1 << 24
+"""Memory for the stacks of threads in bytes, per core: libraries start one thread or two for each."""
 
 _CONTROL_FLOW = {"Loop", "Scan", "SequenceMap", "If"}
 
@@ -101,7 +104,10 @@ def run_on_arrays(model: onnx.ModelProto, path: Path, inputs: Arrays) -> dict[st
 
 def _memory_limit(model: onnx.ModelProto, path: Path, elements: int) -> int:
     """Return the memory limit in bytes for a model that runs on inputs with this number of elements in total."""
-    return MAX_BYTES + 8 * sum(file.stat().st_size for file in external.model_files(model, path)) + 64 * elements
+    stacks = STACK_BYTES * (os.cpu_count() or 1)
+    return (
+        MAX_BYTES + stacks + 8 * sum(file.stat().st_size for file in external.model_files(model, path)) + 64 * elements
+    )
 
 
 def _answer(request: Mapping[str, Any]) -> Any:
@@ -192,6 +198,8 @@ def _run_part(request: Mapping[str, Any]) -> list[str]:
         inputs = {name: arrays[f"arr_{i}"] for i, name in enumerate(request["inputs"])}
     runtime = session((folder / "model").read_bytes(), data_folder=Path(request["path"]).parent)
     outputs = run(runtime, inputs)
+    if any(array.dtype == object for array in outputs.values()):
+        raise fail("A0914", f"{request['path']} computes strings, which cannot be compared")
     np.savez(folder / "outputs.npz", *outputs.values())
     return [*outputs]
 

@@ -16,7 +16,8 @@ from archir.ir.graph import Graph
 from archir.ops.attention import Attention
 from archir.passes.resize import resize, valid_sizes
 from archir_onnx import BACKEND as ONNX
-from archir_onnx.lowering.export_options import ATTENTIONS, OPSETS, PixelNormalization
+from archir_onnx.lowering.builder import Builder
+from archir_onnx.lowering.export_options import ATTENTIONS, OPSETS, ExportOptions, PixelNormalization
 from archir_onnx.quantization.layers import layers
 from archir_onnx.running.sessions import session
 from archir_torch import BACKEND as TORCH
@@ -466,3 +467,9 @@ def test_zero_padding_before_max_pool_is_kept(tmp_path: Path) -> None:
     archir.export(graph := archir.loads(text).graph, tmp_path / "net.onnx", TORCH.lower(graph))
     (found,) = session(tmp_path / "net.onnx").run(None, low)
     assert np.array_equal(found[0, 0, 0], [0, 0, 0, 0])
+
+
+def test_weights_that_are_not_numbers_are_stored_once() -> None:
+    builder = Builder(ExportOptions(), [])
+    array = np.array([1.0, np.nan], np.float32)
+    assert {builder.weight("w", array), builder.weight("w", array.copy())} == {"w"}

@@ -430,6 +430,26 @@ def test_rejects_weight_whose_dims_do_not_match_its_data(dims: tuple[int, ...], 
     assert {diagnostic.code for diagnostic in refused.value.diagnostics} == {"A0916"}
 
 
+@pytest.mark.parametrize("dims", [(2**62, 0), (2**40, 2**40, 0)])
+def test_weights_of_no_numbers_with_huge_axes_are_refused(dims: tuple[int, ...], tmp_path: Path) -> None:
+    path = file(tmp_path / "model.onnx", [node("Conv", "x w", "y")])
+    (tmp_path / "data").write_bytes(b"")
+    model = onnx.load(path)
+    model.graph.initializer.append(_external("w", TensorProto.FLOAT, dims, tmp_path / "data"))
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ArchError, match="A0916"):
+        archir.from_onnx(path)
+
+
+def test_weights_that_are_listed_as_inputs_may_be_unused(tmp_path: Path) -> None:
+    path = file(tmp_path / "model.onnx", [node("Conv", "x w", "y")], {"w": numbers(4, 4, 3, 3), "seen": numbers(1)})
+    model = onnx.load(path)
+    for name, shape in (("w", [4, 4, 3, 3]), ("seen", [1])):
+        model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+    path.write_bytes(model.SerializeToString())
+    assert operations(archir.from_onnx(path)) == ["conv"]
+
+
 def endless(writes: str) -> Any:
     """A loop of 2^62 rounds."""
     kinds = (("i", 7), ("c", 9), ("v", 1), ("again", 9), ("w", 1))

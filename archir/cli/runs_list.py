@@ -24,7 +24,7 @@ _DEFAULT_FOLDER = Path("runs")
 
 SORTS: Mapping[str, Callable[[Summary], Any]] = {
     "name": lambda run: run.name,
-    "score": lambda run: (run.score is None, -(run.score or 0.0) if run.larger else run.score),
+    "score": lambda run: (run.score is None, (run.score or 0.0) * (-1 if run.larger else 1)),
     "seed": lambda run: (run.seed is None, run.seed),
     "params": lambda run: (run.params is None, run.params),
     "macs": lambda run: (run.macs is None, run.macs),

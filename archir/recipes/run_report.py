@@ -315,7 +315,12 @@ class _Reader:
             rows.append(cells(f"{kind}: median of {len(others)}", others))
         cost_name = column_heading(trials.other) if trials.other else "cost"
         note = f"Random: the first {len(initial)} trials, which were proposed before any score was known, within the "
-        note = f"{note}same bounds. " if learns else "This strategy proposes architectures without scores. "
+        if not learns:
+            note = "This strategy proposes architectures without scores. "
+        elif initial:
+            note += "same bounds. "
+        else:
+            note = "No random architecture was tried with the full training budget. "
         note += "The best is one of them. " if learns and best.id in initial else ""
         note += (
             f"Same cost: {cost_name} differs by at most {SAME_COST:.0%}."
@@ -334,7 +339,7 @@ class _Reader:
         learns = bool(getattr(kind and kind.make, "learns", True))
         rows = self.run.phase(name).rows()
         first = int(rows[0].get("trials", 0)) if rows and learns else len(trials)
-        budget = max((trial.budget for trial in trials), default=1.0)
+        budget = max((trial.budget for trial in trials if trial.status == "done"), default=1.0)
         return learns, {trial.id for trial in trials if trial.id < first and trial.budget == budget}
 
     def _trained(self) -> Iterator[Comparison]:
@@ -560,7 +565,7 @@ class _Reader:
         architectures = {trial.id: space.architecture(trial.architecture) for trial in trials}
         objectives = objectives_of(self.run, phase.name) or {"accuracy": True}
         costs = self._costs(phase, [*architectures.values()])
-        for name in objectives.keys() - costs.keys():
+        for name in [name for name in objectives if name not in costs]:
             if name in space.account.names or is_cost(name):
                 with suppress(ArchError):  # a table that the cost names is missing now
                     costs[name] = [float(value) for value in space.cost([*architectures.values()], [name])[name]]

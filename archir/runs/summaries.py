@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -100,7 +100,7 @@ def summary(folder: Path) -> Summary:
     rows = phases[-1].rows() if phases else []
     values = {key: value for phase in phases for row in phase.rows() for key, value in row.items() if value is not None}
     stated = settings(run)
-    criterion, larger = _criterion(run, phases)
+    criterion, larger = _criterion(run, phases, values)
     network = _json_object(run, SUMMARY).get("network")
     size = network if isinstance(network, dict) else {}
     return Summary(
@@ -157,7 +157,8 @@ def _training_summary(name: str, folder: Path) -> Summary:
     return Summary(
         name=name, phase="train", epoch=len(history) if isinstance(history, list) else None,
         score=score if isinstance(score, float) else None, state="finished", changed=changed, criterion=criterion,
-        larger=bool(record.get("larger", True)), params=_number(record.get("params")), macs=_number(record.get("macs")),
+        larger=bool(record.get("larger", "loss" not in criterion)), params=_number(record.get("params")),
+        macs=_number(record.get("macs")),
     )  # fmt: skip
 
 
@@ -171,10 +172,16 @@ def objectives_of(run: Run, phase: str) -> dict[str, bool]:
     return objectives
 
 
-def _criterion(run: Run, phases: Sequence[Phase]) -> tuple[str, bool]:
-    """Return the metric by which the last phase compares networks, and whether larger values are better."""
+def _criterion(run: Run, phases: Sequence[Phase], measured: Container[str]) -> tuple[str, bool]:
+    """Return the metric by which the last phase compares networks, and whether larger values are better.
+
+    Of several, it is the first one that was `measured`: epochs have no costs.
+    """
     recorded = (objectives_of(run, phase.name) for phase in reversed(phases))
-    return next((next(iter(objectives.items())) for objectives in recorded if objectives), ("accuracy", True))
+    objectives = next((each for each in recorded if each), {"accuracy": True})
+    shown = (name for name in objectives if f"validation_{name}" in measured or _held_out_name(name) in measured)
+    name = next(shown, next(iter(objectives)))
+    return name, objectives[name]
 
 
 def overrides(run: Run) -> dict[str, str]:

@@ -137,6 +137,9 @@ def trials_verdict(
         if first is not None:
             evidence += f", {format_metric(score, first)} for the best of the first {initial:,} (random)"
         return Verdict("worked", phase, "all architectures were tried", evidence)
+    if learns and first is None:
+        evidence = "no random architecture was tried with the full training budget, so there is none to compare with"
+        return Verdict("not judged", phase, f"best of {count}", evidence)
     if not learns or first is None or len(scores) <= initial:
         evidence = f"{count} architectures were proposed without using scores, so there is no search to judge"
         return Verdict("not judged", phase, f"best of {count}", evidence)

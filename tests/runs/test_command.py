@@ -81,6 +81,26 @@ def test_runs_are_sorted_and_compared_by_score_and_settings(tmp_path: Path) -> N
     assert differences["search.training.epochs"] == ["4", "2"]
 
 
+def test_runs_without_a_score_are_listed_last(tmp_path: Path) -> None:
+    """Whether larger scores are better or not."""
+    left(tmp_path / "one", 0.5, 2000, {})
+    for name, objectives in (("two", '{"naswot": true}'), ("three", '{"loss": false}')):
+        with Run.create(tmp_path / name, "digits", {"recipe.toml": RECIPE, "overrides.json": "{}"}, {}) as run:
+            run.write({"phases/search/objective.json": f'{{"objectives": {objectives}}}'})
+    listed = said(str(tmp_path), "--sort", "score").stdout
+    assert listed.index("one") < min(listed.index("two"), listed.index("three"))
+
+
+def test_runs_are_judged_by_the_first_objective_that_is_measured(tmp_path: Path) -> None:
+    """Rows of epochs have no costs."""
+    with Run.create(tmp_path / "one", "digits", {"recipe.toml": RECIPE, "overrides.json": "{}"}, {}) as run:
+        run.phase("search").record({"epoch": 0, "validation_accuracy": 0.75})
+        run.write({"phases/search/objective.json": '{"objectives": {"macs": false, "accuracy": true}}'})
+        run.finish()
+    (found,) = json.loads(said(str(tmp_path), "--json").stdout)
+    assert (found["criterion"], found["larger"], found["validation"]) == ("accuracy", True, 0.75)
+
+
 def test_untrained_runs_are_compared_by_first_objective(tmp_path: Path) -> None:
     """By their first objective, where no network was trained."""
     recipe = RECIPE.replace('"darts"', '"random"').replace("seed = 3\n", "")

@@ -76,6 +76,9 @@ def test_trials_are_compared_with_the_first_ones() -> None:
     assert claim([0.5, 0.6, 0.4], exhausted=True) == "worked: all architectures were tried"
     assert claim([0.5, 0.6, 0.7], learns=False) == "not judged: best of 3"
     assert trials_verdict("search", "accuracy", True, [], 2, True) is None
+    none_at_full_budget = trials_verdict("search", "accuracy", True, [0.5, 0.6], 0, True)
+    assert none_at_full_budget is not None
+    assert "no random architecture was tried with the full training budget" in none_at_full_budget.evidence
 
 
 def test_interval_of_accuracy_is_wilsons() -> None:

@@ -38,9 +38,7 @@ def sample_fixed(
     is sampled without fixed outcomes. Raises ArchError (A0510) if constraints allow no architecture with the fixed
     outcomes.
     """
-    return [
-        _first_within(space, lambda: space.sample_fixed(fixed, 1, rng, policy)[0], rng, policy) for _ in range(count)
-    ]
+    return [_first_within(space, lambda: space.sample_fixed(fixed, rng, policy), rng, policy) for _ in range(count)]
 
 
 def _first_within(space: Space, draw: Callable[[], Architecture], rng: random.Random, policy: Policy) -> Architecture:

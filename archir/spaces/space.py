@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from archir.costs.tables import Codes
 from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.escaping import escape_to_line
-from archir.diagrams.conditions import check_satisfiable, disjoin, negate
+from archir.diagrams.conditions import check_satisfiable, conjoin, disjoin, negate
 from archir.diagrams.diagram import MAX_CHOICES, Diagram, Value, leaves, outcome_in, support, value_at
 from archir.diagrams.lifting import lift
 from archir.ir.contradictions import contradiction
@@ -299,21 +299,19 @@ class Space:
         return self._complete([-2] * len(self.order), rng, policy, keep)
 
     def sample_fixed(
-        self, fixed: Mapping[str, int], count: int, rng: random.Random, policy: Policy = "architectures"
-    ) -> list[Architecture]:
-        """Sample `count` of the architectures in which the choices in `fixed` have these outcomes where they are
-        active.
+        self, fixed: Mapping[str, int], rng: random.Random, policy: Policy = "architectures"
+    ) -> Architecture:
+        """Sample one of the architectures in which the choices in `fixed` have these outcomes where they are active.
 
-        The architectures satisfy all constraints on choices, and are sampled according to `policy`; bounds on costs are
-        ignored. Raises ArchError (A0510) if there is no such architecture.
+        It satisfies all constraints on choices, and is sampled according to `policy`; bounds on costs are ignored.
+        Raises ArchError (A0510) if there is no such architecture.
         """
         program = self._program
         if fixed and (policy != "choices" or self._constrained):  # otherwise, all outcomes are always possible
             program = self._fixed_program(tuple(sorted(fixed.items())))
         steps = self._steps_of(program)
         keep = [fixed.get(choice.path, -1) for choice in self.choices]
-        draft = [-2] * len(self.order)
-        return [self._architecture_of(self._complete(draft, rng, policy, keep, steps)) for _ in range(count)]
+        return self._architecture_of(self._complete([-2] * len(self.order), rng, policy, keep, steps))
 
     def _fixed_program(self, fixed: tuple[tuple[str, int], ...]) -> CountingProgram:
         """Return the program of the architectures with these fixed outcomes (cached)."""
@@ -338,9 +336,14 @@ class Space:
     def possible_outcomes(self) -> dict[str, list[int]]:
         """For each choice by path, the outcomes that it can have in some architecture in which it is active."""
         possible: dict[str, list[int]] = {}
-        for path, active, distribution in self._steps:
+        for position, (path, active, distribution) in enumerate(self._steps):
             parts = lift(lambda is_active, each: each.possible if is_active else (), active, distribution)
-            possible[path] = sorted({outcome for part in leaves(parts) for outcome in part})
+            outcomes = sorted({outcome for part in leaves(parts) for outcome in part})
+            if position in self._constrained:  # other constraints may exclude the architectures with an outcome
+                choice = self.choices[position]
+                conditions = {outcome: conjoin(active, outcome_in(choice, [outcome])) for outcome in outcomes}
+                outcomes = [outcome for outcome, condition in conditions.items() if self.count_where(condition)]
+            possible[path] = outcomes
         return possible
 
     def _complete(

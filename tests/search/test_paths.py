@@ -140,6 +140,20 @@ def test_sandwich_is_uniform_over_architectures_with_the_shared_outcomes() -> No
     assert len(draws) == 2
 
 
+def test_outcomes_that_only_excluded_outcomes_of_other_choices_allow_are_impossible() -> None:
+    space = archir.loads("""
+        net pair() {
+            input x: f32[4]
+            first = choose first(0, 1)
+            second = choose second(0, 1, 2)
+            require first == 0
+            require second != 2 or first == 1
+            output y = x |> linear(4 + first) |> linear(4 + second)
+        }
+    """)
+    assert space.possible_outcomes == {"first": [0], "second": [0, 1]}
+
+
 def test_shared_outcomes_of_inactive_choices_are_possible() -> None:
     """An outcome that no active choice can have would rule out the architectures in which the choice is active."""
     space = archir.loads("""

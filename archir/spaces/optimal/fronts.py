@@ -22,7 +22,7 @@ from archir.costs.optimal.grid import Grid, evenly_spaced
 from archir.costs.optimal.network import Network
 from archir.costs.optimal.paths import TooManyPathsError
 from archir.costs.tables import Codes, Numbers
-from archir.diagnostics.errors import exceeds
+from archir.diagnostics.errors import exceeds, fail
 from archir.diagnostics.escaping import escape_to_line
 from archir.ir.graph import Constraint
 from archir.spaces.architecture import Architecture, choice_columns
@@ -88,6 +88,7 @@ def front(
     """
     if not all(isinstance(objective.quantity, str) for objective in others):
         raise exceeds("A3302", "only the first objective of a front can be scores", None, "name the scores first")
+    end = None if seconds is None else monotonic() + seconds
     direct = _direct_front(space, first, others, points, fixed or {}, seconds)
     if direct is not None:
         return direct
@@ -98,7 +99,7 @@ def front(
         )
         hint = "leave one out, or bound it with --where"
         raise exceeds("A3302", f"{text} have too many different totals", None, hint)
-    return _FrontTrace(space, first, others[0], dict(fixed or {}), seconds).trace(points)
+    return _FrontTrace(space, first, others[0], dict(fixed or {}), end).trace(points)
 
 
 def _direct_front(
@@ -112,6 +113,7 @@ def _direct_front(
     """Return the front, computed at once; None if that is too expensive or if an objective is not a sum."""
     if any(item.quantity in PEAKS for item in (first, *others) if isinstance(item.quantity, str)):
         return None
+    end = None if seconds is None else monotonic() + seconds
     bounds = [item for item in space.graph.constraints if item.cost is not None]
     problem = compile_problem(space.unbounded, first, bounds, fixed, others)
     if problem.network is None:
@@ -122,7 +124,9 @@ def _direct_front(
         return None
     codes, totals, is_complete = rows
     if not len(codes):
-        optimize(space, first, 1, fixed, seconds).best  # noqa: B018  (raises the error that says which bounds conflict)
+        left = None if end is None else max(0.0, end - monotonic())
+        answer = optimize(space, first, 1, fixed, left)  # says which bounds conflict, if there is time
+        raise answer.infeasible_error() if answer.conflict else fail("A3301", "no architecture is within the bounds")
     signs = [-1 if item.maximize else 1 for item in others]
     front_points = []
     for row, (value, *costs) in zip(codes.tolist(), totals.tolist(), strict=True):
@@ -169,11 +173,11 @@ class _FrontTrace:
     """Point-by-point tracing of a front of two objectives."""
 
     def __init__(
-        self, space: Space, first: Objective, second: Objective, fixed: Mapping[str, int], seconds: float | None
+        self, space: Space, first: Objective, second: Objective, fixed: Mapping[str, int], end: float | None
     ) -> None:
         self.space, self.first, self.second, self.fixed = space, first, second, fixed
         self.cost, self.sign = str(second.quantity), -1 if second.maximize else 1
-        self.end = None if seconds is None else monotonic() + seconds
+        self.end = end
 
     def trace(self, points: int | None) -> Front:
         """Return the front, point by point.
@@ -188,7 +192,7 @@ class _FrontTrace:
             last = self._optimize(self.second, None)
             if not last.proved:
                 return Front(tuple(traced), False)
-            limits = _evenly_spaced(traced[0].values[1], int(last.values[0]), points)
+            limits = _spread_limits(traced[0].values[1], int(last.values[0]), points)
         while len(traced) < MAX_POINTS:
             limit = traced[-1].values[1] - self.sign
             if limits is not None:
@@ -226,7 +230,7 @@ class _FrontTrace:
         return Point(answer.best, (answer.values[0], int(self.space.account.at(codes, [self.cost])[self.cost][0])))
 
 
-def _evenly_spaced(first: int, last: int, points: int) -> list[int]:
+def _spread_limits(first: int, last: int, points: int) -> list[int]:
     """Return evenly spaced limits on the second cost, without the first one.
 
     `first` is the second cost of the architecture that is optimal in the first objective, `last` the optimum of the

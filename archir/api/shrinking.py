@@ -85,6 +85,7 @@ def shrink(
     from archir.recipes.results import rewrite_report
     from archir.reuse import shrinking
     from archir.runs import Run, manifest
+    from archir.runs.folder import NETWORK
     from archir.utils.settings import parse_settings
 
     path, plan = Path(folder), parse_settings(shrinking.Plan, settings or {})
@@ -104,7 +105,7 @@ def shrink(
     said("measuring both networks")
     networks = {role: path / "networks" / name for role, name in names.items()}
     graphs = {
-        role: from_json(json.loads((network_folder / "network.json").read_bytes()))
+        role: from_json(json.loads((network_folder / NETWORK).read_bytes()))
         for role, network_folder in networks.items()
     }
     for speed in bench(graphs, on=TARGETS, seconds=_SECONDS).measurements:

@@ -15,7 +15,7 @@ from archir.diagnostics.errors import fail, join_names
 from archir.language.elaboration.cost_names import is_cost
 from archir.recipes.parsing import open_run, recipe_of_run
 from archir.runs import Run, Trial
-from archir.runs.folder import OBJECTIVE
+from archir.runs.folder import ALPHAS, OBJECTIVE
 from archir.scoring.fitting import DIGITS, fit_scores
 from archir.scoring.replacement import replacement_scores, replacements
 from archir.spaces.architecture import Architecture
@@ -38,14 +38,14 @@ def scores_from_logits(source: str, space: Space) -> Scores:
     subset of alternatives is the sum of their log probabilities. Raises ArchError (A3324).
     """
     run, phase_name = open_run(source)
-    phases = [phase for phase in run.phases() if f"phases/{phase.name}/alphas.json" in run.entries]
+    phases = [phase for phase in run.phases() if f"phases/{phase.name}/{ALPHAS}" in run.entries]
     names = [phase.name for phase in phases if phase_name in ("", phase.name)]
     if not names:
         hint = "such parameters are learned by `darts`, `gdas` and other differentiable strategies"
         if phases:
             hint = f"phases with architecture parameters: {join_names([phase.name for phase in phases])}"
         raise fail("A3324", f"{run.folder} has no architecture parameters{_phase_text(phase_name)}", None, hint)
-    logits = json.loads(run.content(f"phases/{names[-1]}/alphas.json"))["logits"]
+    logits = json.loads(run.content(f"phases/{names[-1]}/{ALPHAS}"))["logits"]
     scores = log_probability_scores(space, logits, str(run.folder))
     return replace(scores, made={**scores.made, "run": run.title, "phase": names[-1]})
 

@@ -15,6 +15,7 @@ from archir.recipes import plugins
 from archir.recipes.parsing import read, recipe_of_run
 from archir.recipes.spaces import files_of
 from archir.runs import Run, manifest
+from archir.runs.folder import SPACE
 from archir.runs.lock import is_locked
 from archir.runs.summaries import flat_settings
 from archir.search.executors.factory import executor
@@ -216,5 +217,5 @@ def _require_same(planned: PlannedRun, run: Run, recipe: Path) -> None:
         raise fail("A2265", f"{run.folder} was run with other settings: {', '.join(texts)}", None, hint)
     spaces = {phase.space or planned.recipe.space for phase in planned.recipe.phase}
     for name, text in ((name, text) for space in spaces for name, text in files_of(space, recipe.parent).items()):
-        if f"space/{name}" in run.entries and run.content(f"space/{name}").decode() != text:
+        if f"{SPACE}/{name}" in run.entries and run.content(f"{SPACE}/{name}").decode() != text:
             raise fail("A2265", f"{run.folder} was run with another version of {name}", None, hint)

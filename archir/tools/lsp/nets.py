@@ -211,7 +211,7 @@ def summaries(view: View, nets_of_text: list[Net]) -> Iterator[tuple[ast.Definit
 
 
 def _cost_texts(costs: dict[str, CostRange] | None) -> list[str]:
-    """Return the costs with their units, such as "1.2 M parameters"; an empty list for None."""
+    """Return the costs with their units, such as "1.2M parameters"; an empty list for None."""
     words = {"params": "parameters", "macs": "MACs"}
     return [f"{format_range(costs[name])} {words[name]}" for name in _COSTS] if costs is not None else []
 

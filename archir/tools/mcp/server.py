@@ -94,7 +94,7 @@ def language() -> str:
 
 def operations() -> str:
     """All operations with their signatures and rules."""
-    return "\n\n".join(operation_page(OPS[name]) for name in sorted(OPS))
+    return "\n\n".join(operation_page(OPS[name]) for name in sorted(OPS) if not OPS[name].internal)
 
 
 def libraries() -> str:

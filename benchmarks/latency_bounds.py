@@ -39,11 +39,11 @@ ANCHORS = 20
 
 def run(quick: bool) -> Table:
     """Return the table of figures."""
-    fitted, held_out = (12, 6) if quick else (80, 40)
+    fitted, held_out = (12, 6) if quick else (40, 40)
     table = Table(
-        f"latency models fitted to {fitted} networks and checked on {held_out} others, within bounds; searches for the "
-        f"most parameters of {SAMPLED} candidates predicted to be faster than the median; the winner measured again, "
-        "at the machine's speed during the fit; and its speed then, relative to the fit",
+        f"latency models fitted to a table of operations and {fitted} networks, and checked on {held_out} others, "
+        f"within bounds; searches for the most parameters of {SAMPLED} candidates predicted to be faster than the "
+        "median; the winner measured again, at the machine's speed during the fit; and its speed then, relative to it",
         [
             "space", "within", "device", "measured, ms", "error", "inside 95%", "tau", "verdict",
             "bound, ms", "predicted, ms", "measured again, ms", "speed",
@@ -53,19 +53,23 @@ def run(quick: bool) -> Table:
         space = archir.load(f"{EXAMPLES}/{file}", **parameters)
         for device, threads in DEVICES:
             with tempfile.TemporaryDirectory() as folder:
-                row = _row(space, where, device, threads, Path(folder) / "model.json", fitted, held_out)
+                row = _row(space, where, device, threads, Path(folder), fitted, held_out)
             table.add(name, where, f"{'torch' if device == 'cpu' else device}, {threads}", *row)
             print(table.rows[-1], flush=True)
     return table
 
 
 def _row(
-    space: archir.Space, where: str, device: Any, threads: int, path: Path, fitted: int, held_out: int
+    space: archir.Space, where: str, device: Any, threads: int, folder: Path, fitted: int, held_out: int
 ) -> tuple[str, ...]:
     """Fit and check a model, and search with it; return the figures."""
+    path = folder / "model.json"
+    operations = archir.measure_operations(space, folder / "table.json", device=device, threads=threads)
     measured = archir.measured_latency(space, fitted + held_out, where=where, device=device, threads=threads)
     architectures, times = measured.architectures, measured.nanoseconds
-    model = archir.fit_latency(space, architectures[:fitted], times[:fitted], path, conditions=measured.conditions)
+    model = archir.fit_latency(
+        space, architectures[:fitted], times[:fitted], path, operations=operations, conditions=measured.conditions
+    )
     others = [
         MeasuredNetwork(model.estimate(space.specialize(architecture)), Timing(nanoseconds, 0, 1))
         for architecture, nanoseconds in zip(architectures[fitted:], times[fitted:], strict=True)

@@ -79,7 +79,7 @@ def test_two_networks_have_no_corrected_error() -> None:
     assert validation([(1, 1), (2, 2)]).corrected_error is None
 
 
-def test_validation_compares_measured_networks_with_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validation_compares_measured_networks_with_table() -> None:
     space = archir.loads(SMALL["depth"])
     table = filled(FakeBench(), space)
     networks = [space.specialize(architecture) for architecture in space.enumerate()]
@@ -87,8 +87,6 @@ def test_validation_compares_measured_networks_with_table(monkeypatch: pytest.Mo
     assert all(one.predicted == one.measured.mean for one in found.networks)
     assert found.error == 0
     assert found.rank_correlation == pytest.approx(1)
-    monkeypatch.setattr("archir.costs.latencies.timing.MAX_RESIDENT", 3)
-    assert validate(table, networks, FakeBench(), effort=QUICK) == found
     with pytest.raises(ArchError, match="A1503"):
         validate(table.model_copy(update={"threads": 2}), networks, FakeBench(), effort=QUICK)
     del table.entries["gelu(f32[4, 6, 6], approximate=false)"]

@@ -29,7 +29,7 @@ from archir.diagnostics.escaping import escape_to_line
 from archir.utils.student import t_quantile
 
 MIN_NETWORKS, MAX_NETWORKS = 5, 2_000
-"""Minimum number of measured networks that a model is fitted to."""
+"""Minimum and maximum number of measured networks that a model is fitted to; the work grows with the cube of it."""
 MIN_INSIDE, MIN_RANK_CORRELATION = 0.9, 0.8
 """Predictions are fit for bounds if this fraction of held-out networks is inside the 95% interval, and if Kendall's tau
 is at least this."""

@@ -18,7 +18,7 @@ from archir.language.formatter import canonical
 from archir.language.syntax.builder import Builder
 from archir.language.syntax.layout import Layout, NestingError
 from archir.language.syntax.parse import parse
-from archir_grammar import TABLES, grammar, parser, tables
+from archir_grammar import TABLES, grammar, keywords, parser, tables
 from archir_grammar.reading import NotReadError, Place, Reader
 from tests.conftest import EXAMPLES
 from tests.editor.mutations import mutations
@@ -42,6 +42,11 @@ SEEDS = [
 def test_stored_tables_match_the_grammar() -> None:
     stored = json.loads((files("archir_grammar") / TABLES).read_text("utf-8"))
     assert stored["made_from"] == json.loads(tables())["made_from"], "the grammar changed: run python -m archir_grammar"
+
+
+def test_keywords_are_the_words_that_the_parser_expects() -> None:
+    fixed = {terminal.pattern.value for terminal in parser(None).terminals if terminal.pattern.type == "str"}
+    assert keywords() == {word for word in fixed if word.isidentifier()}
 
 
 def test_grammar_is_compiled_when_tables_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:

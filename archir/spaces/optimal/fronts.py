@@ -89,7 +89,7 @@ def front(
     if not all(isinstance(objective.quantity, str) for objective in others):
         raise exceeds("A3302", "only the first objective of a front can be scores", None, "name the scores first")
     end = None if seconds is None else monotonic() + seconds
-    direct = _direct_front(space, first, others, points, fixed or {}, seconds)
+    direct = _direct_front(space, first, others, points, fixed or {}, end)
     if direct is not None:
         return direct
     if len(others) > 1:
@@ -108,24 +108,23 @@ def _direct_front(
     others: Sequence[Objective],
     points: int | None,
     fixed: Mapping[str, int],
-    seconds: float | None,
+    end: float | None,
 ) -> Front | None:
-    """Return the front, computed at once; None if that is too expensive or if an objective is not a sum."""
+    """Return the front, computed at once before the time `end`; None if that is too expensive or if an objective is not
+    a sum."""
     if any(item.quantity in PEAKS for item in (first, *others) if isinstance(item.quantity, str)):
         return None
-    end = None if seconds is None else monotonic() + seconds
     bounds = [item for item in space.graph.constraints if item.cost is not None]
     problem = compile_problem(space.unbounded, first, bounds, fixed, others)
     if problem.network is None:
         return None
     limits = [*(None for _ in others), *problem.limits[len(others) :]]
-    rows = _front_rows(problem.network, len(others), limits, points, seconds)
+    rows = _front_rows(problem.network, len(others), limits, points, _time_left(end))
     if rows is None:
         return None
     codes, totals, is_complete = rows
     if not len(codes):
-        left = None if end is None else max(0.0, end - monotonic())
-        answer = optimize(space, first, 1, fixed, left)  # says which bounds conflict, if there is time
+        answer = optimize(space, first, 1, fixed, _time_left(end))  # says which bounds conflict, if there is time
         raise answer.infeasible_error() if answer.conflict else fail("A3301", "no architecture is within the bounds")
     signs = [-1 if item.maximize else 1 for item in others]
     front_points = []
@@ -133,6 +132,11 @@ def _direct_front(
         item, *more = (sign * cost for sign, cost in zip(signs, costs, strict=False))
         front_points.append(Point(space.unbounded.decode(row), (problem.value(value), item, *more)))
     return Front(tuple(front_points), is_complete)
+
+
+def _time_left(end: float | None) -> float | None:
+    """Return the seconds until the time `end`; None without a limit."""
+    return None if end is None else max(0.0, end - monotonic())
 
 
 def _front_rows(
@@ -221,8 +225,7 @@ class _FrontTrace:
             text = f"{self.cost} {relation} {limit}"
             bound = Constraint(True, text=text, cost=self.cost, relation=relation, limit=limit)
             graph.constraints = [*graph.constraints, bound]
-        seconds = None if self.end is None else self.end - monotonic()
-        return optimize(Space(graph), objective, 1, self.fixed, seconds, explain=limit is None)
+        return optimize(Space(graph), objective, 1, self.fixed, _time_left(self.end), explain=limit is None)
 
     def _point(self, answer: Answer) -> Point:
         """Return the point of an answer. Raises ArchError (A3301) if no architecture is within the bounds."""

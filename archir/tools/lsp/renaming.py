@@ -147,7 +147,7 @@ def _is_captured(view: View, renamed: Occurrence, new: str) -> bool:
     """Return whether a label and a variable that the `where` of its choice reads would get the same name."""
     if renamed.kind == "alternative":  # `where` reads none
         return False
-    owner = renamed.target[1] if renamed.kind == "choice" or renamed.target[2] == "local" else ""
+    owner = renamed.target[1]  # "" at module level
     items = [item for item in view.parsed.file.items if not owner or _name(item) == owner]
     old, is_choice = renamed.name, renamed.kind == "choice"
     label, read = (old, new) if is_choice else (new, old)

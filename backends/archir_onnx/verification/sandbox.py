@@ -37,7 +37,7 @@ MAX_BYTES = 3 << 28
 """Memory limit of the child process in bytes, in addition to the memory for weights and inputs."""
 
 STACK_BYTES = 1 << 24
-"""Memory for the stacks of threads in bytes, per core: libraries start one thread or two for each."""
+"""Memory in bytes, for each core, for the stacks of the threads that libraries start."""
 
 _CONTROL_FLOW = {"Loop", "Scan", "SequenceMap", "If"}
 

@@ -56,6 +56,8 @@ class Sandwich(Supernet):
         self.distill_share = options.distill
         self.decay_scope = "first" if options.decay == "largest" else "all"
         super().__init__(job, options)
+        if self.distill_share and self.task.objective.predicts is None:  # of a module that a check may not import
+            raise ArchError(_predicts_neither(str(job.phase.objective.get("kind"))))
 
     @classmethod
     def mistakes(cls, phase: Phase, space: Space, options: SupernetOptions) -> Iterator[tuple[Path, Diagnostic]]:
@@ -65,8 +67,7 @@ class Sandwich(Supernet):
         if isinstance(options, SandwichOptions):
             kind = str(phase.objective.get("kind", "classification"))
             if options.distill and plugins.may_call(kind) and kind_of(kind).predicts is None:
-                text = f"`distill` compares predicted classes or labels, and `{kind}` predicts neither"
-                yield ("options", "distill"), Diagnostic("A1109", text, None, "remove `distill`")
+                yield ("options", "distill"), _predicts_neither(kind)
             for key, check in (
                 ("first", partial(matching_paths, space, options.first)),
                 ("size", partial(space.account.check_cost, options.size, summed=True)),
@@ -84,3 +85,9 @@ class Sandwich(Supernet):
     def paths(self, rng: random.Random) -> Sequence[Architecture]:
         """Return the architectures to train in a step, the largest first."""
         return sandwich(self.space, rng, self.options.drawn, self.first, self.options.size, self.options.uniform)
+
+
+def _predicts_neither(objective: str) -> Diagnostic:
+    """Return the error that in-place distillation cannot compare the predictions of an objective."""
+    text = f"`distill` compares predicted classes or labels, and `{objective}` predicts neither"
+    return Diagnostic("A1109", text, None, "remove `distill`")

@@ -144,7 +144,8 @@ class Supernet(ABC):
             if number == 0:
                 self._teacher = predicted[0].detach()
             elif self._teacher is not None:
-                form = self.task.objective.predicts or "classes"
+                form = self.task.objective.predicts
+                assert form is not None, "the strategy refuses other objectives"
                 soft = divergence(predicted[0], self._teacher, form, 1.0).mean()
                 loss = (1 - self.distill_share) * loss + self.distill_share * soft
         if self.decay_scope == "first" and number == 0:

@@ -19,6 +19,7 @@ from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 from archir.utils.seeds import derive_seed
 from archir_torch.lowering.module import lower
+from archir_torch.objectives.classification import Classification
 from archir_torch.search.inheritance import restore_supernet
 from archir_torch.search.job import create_strategy
 from archir_torch.strategies.sandwich import Sandwich, SandwichOptions
@@ -272,3 +273,10 @@ def test_distillation_needs_predicted_classes_or_labels() -> None:
     for kind, messages in kinds.items():
         found = list(Sandwich.mistakes(job("sandwich", objective={"kind": kind}).phase, tiny(), options))
         assert [place for place, _ in found] == [("options", "distill")] * messages
+
+
+def test_distillation_of_unstated_predictions_is_refused_when_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check may not import the module of an objective."""
+    monkeypatch.setattr(Classification, "predicts", None)
+    with pytest.raises(ArchError, match=r"A1109.*`distill` compares predicted classes or labels"):
+        trained("sandwich", {"distill": 0.3})

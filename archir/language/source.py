@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from typing import Any
@@ -12,6 +13,8 @@ from archir.ir.graph import Graph, NodeId
 from archir.ir.names import require_names
 from archir.ir.op import Op
 from archir.ir.structure import Input
+from archir.ir.typing import Types, infer
+from archir.language.decompiler.spelling import snake
 from archir.language.formatter import canonical
 
 
@@ -23,6 +26,10 @@ def to_source(graph: Graph) -> str:
     programs.
     """
     require_names(graph)
+    for op in (graph[number].op for number in graph):
+        internal = op.internal and not isinstance(op, Input)
+        require(not internal and not op.varying_attributes, f"`{graph.name}` has choices that are not made")
+    shared = shared_weights(graph, infer(graph))
     names = _Names()
     variables: dict[NodeId, str] = {}
     lines = []
@@ -31,19 +38,33 @@ def to_source(graph: Graph) -> str:
         assert isinstance(op, Input)
         variables[number] = names.new(label)
         lines.append(f"input {variables[number]}: {op.dtype}[{', '.join(map(str, op.dims))}]")
-    outputs = {number: label for label, number in graph.outputs.items()}
     reserved = set(graph.outputs)
     for number in graph:
         op = graph[number].op
         if isinstance(op, Input):
             continue
-        require(not op.internal and not op.varying_attributes, f"`{graph.name}` has choices that are not made")
-        call = _call(op, [variables[operand] for operand in graph.operands(number)])
+        call = _call(op, [variables[operand] for operand in graph.operands(number)], shared.get(number))
         variables[number] = names.new(_variable_name(graph[number].scope, op), reserved)
         lines.append(f"{variables[number]} = {call}")
-    lines += [f"output {label} = {variables[number]}" for number, label in outputs.items()]
+    lines += [f"output {label} = {variables[number]}" for label, number in graph.outputs.items()]
     body = "\n".join(f"    {line}" for line in lines)
     return canonical(f"net {graph.name} {{\n{body}\n}}\n", graph.name)
+
+
+def shared_weights(graph: Graph, types: Types) -> dict[NodeId, str]:
+    """Map each node whose weights are used by several nodes to a unique name for these shared weights."""
+    with_weights = [n for n in graph if graph[n].op.weights(*(types[o] for o in graph.operands(n)))]
+    uses = Counter(graph[number].scope for number in with_weights)
+    names: dict[str, str] = {}
+    for scope, count in uses.items():
+        if count > 1:
+            base = name = f"shared_{snake(scope.rpartition('.')[2])}"
+            number = 1
+            while name in names.values():
+                number += 1
+                name = f"{base}_{number}"
+            names[scope] = name
+    return {number: names[graph[number].scope] for number in with_weights if graph[number].scope in names}
 
 
 class _Names:
@@ -71,13 +92,16 @@ def _variable_name(scope: str, op: Op) -> str:
     return f"{words or op.name}_out"
 
 
-def _call(op: Op, operands: list[str]) -> str:
-    """Return the text of a call of an operation: operands, and attributes that differ from their defaults."""
+def _call(op: Op, operands: list[str], shared: str | None) -> str:
+    """Return the text of a call of an operation: operands, attributes that differ from their defaults, and the name of
+    its weights if it shares them."""
     attributes = []
     for field in fields(op):
         value = getattr(op, field.name)
         if field.default is MISSING or value != field.default or type(value) is not type(field.default):
             attributes.append(f"{field.name}={literal(value)}")
+    if shared:
+        attributes.append(f'weights="{shared}"')
     return f"{op.name}({', '.join([*operands, *attributes])})"
 
 

@@ -32,6 +32,22 @@ def test_source_omits_default_attributes() -> None:
     )
 
 
+def test_shared_weights_and_second_name_of_output_are_written() -> None:
+    source = """net tied {
+    input x: f32[8]
+    first = linear(x, 8, weights="both")
+    z = linear(relu(first), 8, weights="both")
+    output y = z
+    output again = z
+}
+"""
+    graph = archir.loads(source).graph
+    again = archir.loads(to_source(graph)).graph
+    assert archir.canonical_hash(again) == archir.canonical_hash(graph)
+    assert again.outputs == graph.outputs
+    assert archir.cost(again).params == archir.cost(graph).params == 72
+
+
 def test_choices_are_refused() -> None:
     space = archir.loads("net n() {\n    input x: f32[4]\n    output y = choose op { a: linear(x, 4), b: x }\n}")
     with pytest.raises(RuleError, match="not made"):

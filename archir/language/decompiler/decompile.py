@@ -13,7 +13,7 @@ from archir.ir.graph import Graph, NodeId, enclosing_scopes
 from archir.ir.names import is_name
 from archir.ir.op import OPS
 from archir.ir.structure import Input
-from archir.ir.typing import Types, infer
+from archir.ir.typing import infer
 from archir.language.decompiler import fusion_patterns as idioms
 from archir.language.decompiler.blocks import ProgramBuilder
 from archir.language.decompiler.imported import Imported
@@ -24,7 +24,7 @@ from archir.language.decompiler.scope_matching import match_scopes
 from archir.language.decompiler.spelling import RESERVED, snake
 from archir.language.elaboration.elaborate import elaborate
 from archir.language.formatter import canonical
-from archir.language.source import to_source
+from archir.language.source import shared_weights, to_source
 from archir.ops.activation import Identity
 
 
@@ -121,7 +121,7 @@ def program_source(graph: Graph, classes: Mapping[str, str], plain: bool = False
             raise fail("A0908", f"an input or output is called {label[:100]!r}, which is not a valid name in a program")
     graph = _simplified(graph)
     types = infer(graph)
-    shared = _shared_weights(graph, types)
+    shared = shared_weights(graph, types)
     root = region_tree(graph, classes, shared)
     builder = ProgramBuilder(graph, types, shared, plain)
     body = builder.net_body(root)
@@ -169,19 +169,3 @@ def _simplified(graph: Graph) -> Graph:
             new_numbers[number] = operands[0] if is_identity else simplified.add(graph[number], *operands)
     simplified.outputs = {name: new_numbers[number] for name, number in graph.outputs.items()}
     return simplified
-
-
-def _shared_weights(graph: Graph, types: Types) -> dict[NodeId, str]:
-    """Map each node whose weights are used by several nodes to a unique name for these shared weights."""
-    with_weights = [n for n in graph if graph[n].op.weights(*(types[o] for o in graph.operands(n)))]
-    uses = Counter(graph[number].scope for number in with_weights)
-    names: dict[str, str] = {}
-    for scope, count in uses.items():
-        if count > 1:
-            base = name = f"shared_{snake(scope.rpartition('.')[2])}"
-            number = 1
-            while name in names.values():
-                number += 1
-                name = f"{base}_{number}"
-            names[scope] = name
-    return {number: names[graph[number].scope] for number in with_weights if graph[number].scope in names}

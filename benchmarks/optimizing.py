@@ -21,7 +21,7 @@ from measure import Table
 import archir
 from archir.costs.optimal.network import Layer, Network
 from archir.costs.optimal.optimum import optimum
-from archir.spaces.scores import Scores, Term
+from archir.spaces.scores import AdditiveScores, Term
 
 HERE = Path(__file__).resolve().parent
 
@@ -129,7 +129,7 @@ def llama() -> None:
     ]
     for points in (1_000, None):
         start = process_time()
-        front = archir.exact_front(space, Scores(space.name, tuple(terms)), *COSTS, points=points)
+        front = archir.exact_front(space, AdditiveScores(space.name, tuple(terms)), *COSTS, points=points)
         print(f"Llama 3, score, {', '.join(COSTS)}: {len(front.points):,} points, {process_time() - start:.1f} s")
 
 

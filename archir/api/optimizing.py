@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from archir.spaces.optimal.answers import Answer
     from archir.spaces.optimal.fronts import Front
     from archir.spaces.optimal.problem import Objective
-    from archir.spaces.scores import Scores
+    from archir.spaces.scores import AdditiveScores
     from archir.spaces.space import Space
 
 __all__ = ["exact_front", "optimize"]
@@ -23,7 +23,7 @@ __all__ = ["exact_front", "optimize"]
 def optimize(
     space: Space,
     minimize: str | None = None,
-    maximize: str | Path | Scores | None = None,
+    maximize: str | Path | AdditiveScores | None = None,
     *,
     where: str | None = None,
     best: int = 1,
@@ -37,7 +37,7 @@ def optimize(
     Args:
         space: The space.
         minimize: A cost such as `"macs"`.
-        maximize: A cost, a file written by `archir scores`, or `Scores`.
+        maximize: A cost, a file written by `archir scores`, or `AdditiveScores`.
         where: Bounds such as `"macs <= 0.5x and params <= 2M"`.
         best: Number of architectures to return.
         fixed: Labels that choices must have, by path.
@@ -65,7 +65,7 @@ def optimize(
 
 def exact_front(
     space: Space,
-    first: str | Path | Scores,
+    first: str | Path | AdditiveScores,
     *costs: str,
     points: int | None = None,
     where: str | None = None,
@@ -76,7 +76,7 @@ def exact_front(
 
     Args:
         space: The space.
-        first: A cost to minimise, or scores to maximise: `Scores`, or a file written by `archir scores`.
+        first: A cost to minimise, or scores to maximise: `AdditiveScores`, or a file written by `archir scores`.
         *costs: One or two further costs to minimise.
         points: Approximate number of architectures to return, spread evenly over `costs`; by default the whole front.
         where: Bounds such as `"macs <= 0.5x"`.
@@ -113,7 +113,7 @@ def _bounded(space: Space, where: str | None) -> Space:
     return require_space(space) if where is None else require_space(space).where(where)
 
 
-def _objective(space: Space, minimize: str | None, maximize: str | Path | Scores | None) -> Objective:
+def _objective(space: Space, minimize: str | None, maximize: str | Path | AdditiveScores | None) -> Objective:
     """Return the objective that `minimize` or `maximize` names.
 
     Raises ArchError: A3305 (both or neither are given), A3322 (the file has no scores of this space).

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from archir.reuse.trial_columns import Trials
     from archir.search.ask_tell import Search
     from archir.spaces.architecture import Architecture
-    from archir.spaces.scores import Scores
+    from archir.spaces.scores import AdditiveScores
     from archir.spaces.space import Space
     from archir.tabular.results import Results
     from archir_torch.lowering.module import Network  # noqa: TID251  (types, never imported)
@@ -412,7 +412,7 @@ def scores(
     score: str = "accuracy",
     pairs: bool = False,
     samples: int | None = None,
-) -> Scores:
+) -> AdditiveScores:
     """Compute additive scores: one score per alternative, whose sum ranks architectures; a higher score is better.
 
     Exactly one source must be given: `trials`, `logits`, `supernet`, `cost`, `proxy` or `function`. For the last four,
@@ -476,7 +476,7 @@ def scores(
             return sources.scores_from_function(space, function, {})
 
 
-def _supernet_scores(space: Space, source: str, score: str, samples: int | None) -> Scores:
+def _supernet_scores(space: Space, source: str, score: str, samples: int | None) -> AdditiveScores:
     """Score alternatives with a supernet's weights, by a search in a temporary folder.
 
     The search scores every architecture that differs from the largest one in a single choice.
@@ -491,7 +491,7 @@ def _supernet_scores(space: Space, source: str, score: str, samples: int | None)
         return sources.scores_from_run(str(Path(draft) / "run"), space, score)
 
 
-def read_scores(path: str | Path, space: Space) -> Scores:
+def read_scores(path: str | Path, space: Space) -> AdditiveScores:
     """Read the scores of a space's alternatives from a file.
 
     Args:

@@ -65,7 +65,7 @@ def _trial_key(architecture: Mapping[str, Any], budget: float) -> str:
     return json.dumps([architecture, budget], sort_keys=True)
 
 
-Sharing = Literal["heads", "leading"]
+SharedChannels = Literal["heads", "leading"]
 """Which channels a smaller attention uses: the first channels of each head (`heads`), or the first of all
 channels (`leading`)."""
 
@@ -75,11 +75,11 @@ class SupernetRecord:
     """Graph of a supernet as JSON, its weight sharing, and the labels of choices that were fixed during training."""
 
     graph: Mapping[str, Any]
-    sharing: Sharing
+    sharing: SharedChannels
     fixed: Mapping[str, Any]
 
     @classmethod
-    def of(cls, opened: OpenSpace, graph: Graph, sharing: Sharing) -> SupernetRecord:
+    def of(cls, opened: OpenSpace, graph: Graph, sharing: SharedChannels) -> SupernetRecord:
         """Return the record for a supernet with this graph, trained on the open choices of a space."""
         labels = {
             c.path: c.label(opened.fixed_outcomes[c.path])

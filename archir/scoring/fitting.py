@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from archir.diagnostics.errors import fail
 from archir.spaces.architecture import Architecture
-from archir.spaces.scores import Scores, Term
+from archir.spaces.scores import AdditiveScores, Term
 from archir.spaces.space import Space
 from archir.utils.ranks import spearman
 
@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 
 def fit_scores(
     space: Space, architectures: Sequence[Architecture], scores: Sequence[float], pairs: bool = False
-) -> Scores:
+) -> AdditiveScores:
     """Fit a ridge regression on outcomes and, with `pairs`, on pairs of outcomes; return it as scores.
 
     The provenance record `made` of the result contains the rank correlation between the given scores and the
@@ -63,7 +63,7 @@ def fit_scores(
         "folds": FOLDS,
         "ridge": ridge,
     }
-    return Scores(space.name, tuple([Term(*term) for term in values.items()]), _rounded(constant), provenance)
+    return AdditiveScores(space.name, tuple([Term(*term) for term in values.items()]), _rounded(constant), provenance)
 
 
 def check_finite(architectures: Iterable[Architecture], scores: Iterable[float]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from archir.scoring.fitting import check_finite
 from archir.spaces.architecture import Architecture
-from archir.spaces.scores import Scores, Term
+from archir.spaces.scores import AdditiveScores, Term
 from archir.spaces.space import Space
 
 
@@ -62,7 +62,7 @@ def replacement_scores(
     reference: Architecture,
     score: Callable[[Sequence[Architecture]], Sequence[float]],
     provenance: Mapping[str, Any] | None = None,
-) -> Scores:
+) -> AdditiveScores:
     """Return scores that are differences from a reference architecture.
 
     `score` evaluates architectures, and greater values are better. `provenance` is added to `made`, the provenance
@@ -88,7 +88,7 @@ def replacement_scores(
         "references": max(len(bases), 1),
         **(provenance or {}),
     }
-    return Scores(space.name, terms, score_of[reference.codes], metadata)
+    return AdditiveScores(space.name, terms, score_of[reference.codes], metadata)
 
 
 def _to_fraction(score: float) -> Fraction:

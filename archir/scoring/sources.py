@@ -21,7 +21,7 @@ from archir.scoring.replacement import replacement_scores, replacements
 from archir.spaces.architecture import Architecture
 from archir.spaces.completion import largest
 from archir.spaces.derive import MIN_STRENGTH
-from archir.spaces.scores import Scores, Term
+from archir.spaces.scores import AdditiveScores, Term
 from archir.spaces.space import Space
 from archir.utils.ranks import spearman
 
@@ -31,7 +31,7 @@ REPLACE_STRATEGY = "replace_one"
 """Name of the strategy whose first trial is a reference, and whose other trials replace one of its outcomes."""
 
 
-def scores_from_logits(source: str, space: Space) -> Scores:
+def scores_from_logits(source: str, space: Space) -> AdditiveScores:
     """Return the log probabilities learned by a differentiable search as scores.
 
     The architecture with the greatest score is the most likely one. `source` is a run, or `RUN:PHASE`. The score of a
@@ -50,7 +50,7 @@ def scores_from_logits(source: str, space: Space) -> Scores:
     return replace(scores, made={**scores.made, "run": run.title, "phase": names[-1]})
 
 
-def log_probability_scores(space: Space, logits: Mapping[str, Sequence[float]], where: str) -> Scores:
+def log_probability_scores(space: Space, logits: Mapping[str, Sequence[float]], where: str) -> AdditiveScores:
     """Return the log probabilities of logits as scores; the score of a subset of alternatives is the sum over them.
 
     `where` names the origin of the logits in messages. Raises ArchError (A3324) if they belong to another space, or are
@@ -71,10 +71,10 @@ def log_probability_scores(space: Space, logits: Mapping[str, Sequence[float]], 
             for i, subset in enumerate(choices[path].subsets)
         }
         terms.append(Term((path,), values))
-    return Scores(space.name, tuple(terms), made={"by": "logits"})
+    return AdditiveScores(space.name, tuple(terms), made={"by": "logits"})
 
 
-def scores_from_run(source: str, space: Space, score: str, pairs: bool = False) -> Scores:
+def scores_from_run(source: str, space: Space, score: str, pairs: bool = False) -> AdditiveScores:
     """Return scores computed from the trials of one phase of a run.
 
     If the phase's strategy is `replace_one`, the scores are differences from a reference architecture; otherwise, they
@@ -104,7 +104,7 @@ def scores_from_trials(
     is_maximized: bool,
     one_by_one: bool | None = None,
     pairs: bool = False,
-) -> Scores:
+) -> AdditiveScores:
     """Return scores computed from trials.
 
     If the trials are single replacements in a reference architecture, the scores are differences from this reference;
@@ -123,7 +123,7 @@ def scores_from_trials(
     return fit_scores(space, [space.architecture(trial.architecture) for trial in completed], values, pairs)
 
 
-def scores_from_cost(space: Space, cost: str) -> Scores:
+def scores_from_cost(space: Space, cost: str) -> AdditiveScores:
     """Return negated costs as scores: each outcome is substituted, on its own, into the largest architecture.
 
     The provenance record `made` of the result contains the rank correlation between scores and cost over sampled
@@ -142,7 +142,7 @@ def scores_from_cost(space: Space, cost: str) -> Scores:
 
 def scores_from_function(
     space: Space, function: Callable[[Architecture], float], provenance: Mapping[str, Any]
-) -> Scores:
+) -> AdditiveScores:
     """Return scores by a function of architectures.
 
     Each outcome is substituted, on its own, into the largest architecture, and the result is scored. Raises ArchError
@@ -160,7 +160,7 @@ def _are_replacements(space: Space, trials: Sequence[Trial]) -> bool:
     return {space.canonical(architecture) for architecture in expected} == {trial.hash for trial in trials}
 
 
-def _replacement_trials(space: Space, trials: Sequence[Trial], values: Sequence[float]) -> Scores:
+def _replacement_trials(space: Space, trials: Sequence[Trial], values: Sequence[float]) -> AdditiveScores:
     """Return the differences of replacements from the first trial, as scores.
 
     Raises ArchError (A3324) if some replacements have not been evaluated.

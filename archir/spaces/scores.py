@@ -47,7 +47,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Scores:
+class AdditiveScores:
     """Additive scores of a space; `made` describes how they were computed."""
 
     space: str
@@ -56,7 +56,7 @@ class Scores:
     made: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return escape_to_line(f"<Scores of {self.space}: {len(self.terms):,} terms>")
+        return escape_to_line(f"<AdditiveScores of {self.space}: {len(self.terms):,} terms>")
 
     def __call__(self, architecture: Architecture) -> Fraction:
         """Return the exact score of an architecture."""
@@ -75,7 +75,7 @@ class Scores:
         write_atomic(Path(path), (json.dumps({**data, "made": self.made, "terms": terms}, indent=1) + "\n").encode())
 
 
-def read(path: Path, space: Space) -> Scores:
+def read(path: Path, space: Space) -> AdditiveScores:
     """Read a file of scores for this space. Raises ArchError (A3322) if it is invalid or belongs to another space."""
     try:
         data = json.loads(
@@ -105,15 +105,15 @@ class _ScoresParser:
         self.file, self.choices = file, choices
         self.problems: list[Diagnostic] = []
 
-    def scores(self, data: Mapping[str, Any]) -> Scores:
+    def scores(self, data: Mapping[str, Any]) -> AdditiveScores:
         """Parse the whole file."""
         constant, terms, provenance = data.get("constant", Fraction(0)), data.get("terms"), data.get("made", {})
         if not isinstance(constant, Fraction) or not isinstance(terms, list) or not isinstance(provenance, dict):
             self._add_problem("`constant` must be a number, `terms` a list and `made` an object")
-            return Scores("", ())
+            return AdditiveScores("", ())
         parsed = [self._term(item) for item in terms]
         terms = tuple([term for term in parsed if term])
-        return Scores(str(data.get("space", "")), terms, constant, _with_json_numbers(provenance))
+        return AdditiveScores(str(data.get("space", "")), terms, constant, _with_json_numbers(provenance))
 
     def _term(self, data: Any) -> Term | None:
         """Parse a term; None if it is invalid."""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # what only some methods need is imported by them: a command 
     from archir_torch.measuring.latency import TorchBench
     from archir_torch.measuring.speed import TorchRuns
     from archir_torch.search.single import Progress, Result
-    from archir_torch.supernet import Sharing, SuperNetwork
+    from archir_torch.supernet import SharedChannels, SuperNetwork
     from archir_torch.training.loop import Callback
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -65,7 +65,7 @@ class TorchBackend:
         """
         return modules.lower(graph, generator=torch.Generator().manual_seed(seed))
 
-    def supernet(self, graph: Graph, *, seed: int = 0, sharing: Sharing = "heads") -> SuperNetwork:
+    def supernet(self, graph: Graph, *, seed: int = 0, sharing: SharedChannels = "heads") -> SuperNetwork:
         """Create a supernet, which is a module for a whole space with shared weights, initialised from a seed.
 
         `sharing` selects which channels of the full attention a narrower attention uses: with "heads", the first

@@ -29,7 +29,7 @@ from archir.ir.structure import Input
 from archir.pages import fragments
 from archir.reuse.trial_columns import Trials
 from archir.spaces.optimal.fronts import Front, Point
-from archir.spaces.scores import Scores, Term
+from archir.spaces.scores import AdditiveScores, Term
 from archir.tools.notebook.registration import DISPLAYED_CLASSES, html, register, text
 from tests.conftest import EXAMPLES
 
@@ -106,7 +106,7 @@ SAID: dict[str, Any] = {
     "<Validation on 2 networks: mean error 22.5%>": validated,
     "<LatencyTable of 1 operations: cpu, batch 1, 1 thread>": table,
     "<Trials: 2, with trial, scores.accuracy>": lambda: Trials({"trial": [0, 1], "scores.accuracy": [0.5, None]}),
-    "<Scores of small: 1 terms>": lambda: Scores("small", (Term(("op",), {(0,): Fraction(1)}),)),
+    "<AdditiveScores of small: 1 terms>": lambda: AdditiveScores("small", (Term(("op",), {(0,): Fraction(1)}),)),
 }
 
 

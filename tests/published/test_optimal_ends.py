@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import archir
-from archir.spaces.scores import Scores, Term
+from archir.spaces.scores import AdditiveScores, Term
 from tests.published.test_spaces import SPACES, space_of
 from tests.soak import with_soak
 
@@ -48,7 +48,7 @@ def test_no_draw_within_two_bounds_has_better_scores(name: str) -> None:
         one.path: [Fraction(int(n), 10**6) for n in rng.integers(0, 10**6, one.outcome_count)] for one in space.choices
     }
     terms = [Term((path,), {(i,): score for i, score in enumerate(row)}) for path, row in each.items()]
-    scores, bounded = Scores(space.name, tuple(terms)), space.where(" and ".join(limits))
+    scores, bounded = AdditiveScores(space.name, tuple(terms)), space.where(" and ".join(limits))
     answer = archir.optimize(bounded, maximize=scores)
     drawn = [scores(space.decode(row)) for row in codes[bounded.bounds_mask(codes)]]
     assert answer.proved

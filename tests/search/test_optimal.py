@@ -23,7 +23,7 @@ from archir.costs.optimal.network import Layer, Network
 from archir.costs.optimal.optimum import optimum
 from archir.diagnostics.errors import ArchError
 from archir.spaces.optimal import answers, fronts
-from archir.spaces.scores import Scores, Term
+from archir.spaces.scores import AdditiveScores, Term
 from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 from tests.soak import with_soak
@@ -126,7 +126,7 @@ def test_scores_of_pairs_count_where_both_choices_are_active(
     for paths in dict.fromkeys(pairs):
         outcomes = product(*(range(choices[path].outcome_count) for path in paths))
         terms.append(Term(paths, {one: Fraction(int(rng.integers(-50, 50)), 8) for one in outcomes}))
-    scores = Scores(space.name, tuple(terms), Fraction(1, 3))
+    scores = AdditiveScores(space.name, tuple(terms), Fraction(1, 3))
     codes, costs = everything
     limit = int(np.quantile(costs["macs"], part))
     each = [scores(space.decode(row)) for row in codes[costs["macs"] <= limit]]
@@ -137,7 +137,7 @@ def test_scores_of_pairs_count_where_both_choices_are_active(
 
 def test_scores_of_too_many_digits_are_refused(space: Space) -> None:
     values = {(0,): Fraction(1, 10**19), (1,): Fraction(1, 7**20)}
-    scores = Scores(space.name, (Term(("width",), values),))
+    scores = AdditiveScores(space.name, (Term(("width",), values),))
     with pytest.raises(ArchError, match=r"A3302.*too many digits"):
         archir.optimize(space, maximize=scores)
 
@@ -167,7 +167,7 @@ def test_bounds_that_depend_on_choices_are_kept() -> None:
     assert archir.optimize(space, maximize="macs").values == (greatest,)
 
 
-def _scores(space: Space, seed: int, most: int = 100) -> Scores:
+def _scores(space: Space, seed: int, most: int = 100) -> AdditiveScores:
     """Of each choice, and of some pairs of them."""
     rng = np.random.default_rng(seed)
     choices = {c.path: c for c in space.choices}
@@ -176,7 +176,7 @@ def _scores(space: Space, seed: int, most: int = 100) -> Scores:
     for paths in dict.fromkeys(terms):
         outcomes = product(*(range(choices[path].outcome_count) for path in paths))
         made.append(Term(paths, {one: Fraction(int(rng.integers(most)), 4) for one in outcomes}))
-    return Scores(space.name, tuple(made))
+    return AdditiveScores(space.name, tuple(made))
 
 
 def _best(rows: list[tuple[Fraction | int, ...]]) -> list[tuple[Fraction | int, ...]]:
@@ -314,7 +314,7 @@ def test_llama_front_points_are_optimal() -> None:
     """Exact: the best within the costs of a point is the point."""
     space = archir.load(EXAMPLES / "llama" / "llama3.arch")
     scores, rng = _scores(space, 1, 10**9), np.random.default_rng(2)
-    scores = Scores(space.name, tuple(term for term in scores.terms if len(term.choices) == 1))
+    scores = AdditiveScores(space.name, tuple(term for term in scores.terms if len(term.choices) == 1))
     costs = ["kv_bytes(context=4096)", "decode_macs(context=4096)"]
     found = archir.exact_front(space, scores, *costs, points=1_000)
     assert len(found.points) == 1_000

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import archir
-from archir.spaces.scores import Scores, Term
+from archir.spaces.scores import AdditiveScores, Term
 from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 from tests.soak import with_soak
@@ -91,7 +91,7 @@ def bounds(rng: np.random.Generator, costs: Mapping[str, np.ndarray], most: int)
     return found
 
 
-def scores(rng: np.random.Generator, space: Space) -> Scores:
+def scores(rng: np.random.Generator, space: Space) -> AdditiveScores:
     """Of choices and pairs of them."""
     choices = {choice.path: choice for choice in space.choices}
     paths = [(path,) for path in choices] + [tuple(rng.choice(list(choices), 2, replace=False)) for _ in range(3)]
@@ -99,7 +99,7 @@ def scores(rng: np.random.Generator, space: Space) -> Scores:
     for one in dict.fromkeys(paths):
         outcomes = product(*(range(choices[path].outcome_count) for path in one))
         terms.append(Term(one, {o: Fraction(int(rng.integers(-99, 99)), 7) for o in outcomes}))
-    return Scores(space.name, tuple(terms), Fraction(1, 3))
+    return AdditiveScores(space.name, tuple(terms), Fraction(1, 3))
 
 
 def checked(seed: int, most: int = 4) -> int:

@@ -22,7 +22,7 @@ from archir.scoring.fitting import _solve_ridge, fit_scores
 from archir.scoring.replacement import replacement_scores, replacements
 from archir.scoring.sources import _log_softmax
 from archir.spaces.architecture import Architecture
-from archir.spaces.scores import Scores, Term, read
+from archir.spaces.scores import AdditiveScores, Term, read
 from archir.spaces.space import Space
 
 TEXT = """net tiny {
@@ -44,7 +44,7 @@ def space() -> Space:
     return Space(elaborate(TEXT, "tiny.arch"))
 
 
-def additive(space: Space, pairs: bool = False) -> Scores:
+def additive(space: Space, pairs: bool = False) -> AdditiveScores:
     """Scores that are all different."""
     terms = []
     for i, choice in enumerate(space.choices):
@@ -54,7 +54,7 @@ def additive(space: Space, pairs: bool = False) -> Scores:
         one, other = space.choices[0], space.choices[-1]
         both = {(i, j): Fraction(i * j + 1, 7) for i in range(one.outcome_count) for j in range(other.outcome_count)}
         terms.append(Term((one.path, other.path), both))
-    return Scores(space.name, tuple(terms), Fraction(1, 8), {"by": "hand"})
+    return AdditiveScores(space.name, tuple(terms), Fraction(1, 8), {"by": "hand"})
 
 
 def test_scores_survive_file_round_trip(space: Space, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from archir.diagnostics.errors import exceeds
 from archir.diagrams.conditions import if_else
 from archir.diagrams.diagram import Choice, Value, make_diagram
 from archir.ir.graph import Constraint
-from archir.spaces.scores import Scores
+from archir.spaces.scores import AdditiveScores
 from archir.spaces.space import Space, fixed_conditions
 
 
@@ -27,7 +27,7 @@ from archir.spaces.space import Space, fixed_conditions
 class Objective:
     """Objective: a cost, given by its name, or scores; it is minimised, or maximised if `maximize` is set."""
 
-    quantity: str | Scores
+    quantity: str | AdditiveScores
     maximize: bool = False
 
     @property

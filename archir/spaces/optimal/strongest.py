@@ -10,7 +10,7 @@ from archir.diagnostics.errors import LimitError
 from archir.spaces.architecture import Architecture
 from archir.spaces.optimal.answers import Answer, optimize
 from archir.spaces.optimal.problem import Objective
-from archir.spaces.scores import Scores, Term
+from archir.spaces.scores import AdditiveScores, Term
 from archir.spaces.space import Space
 
 LOG_DECIMALS = 9
@@ -41,7 +41,7 @@ def require_feasible(space: Space) -> None:
         raise answer.infeasible_error()
 
 
-def log_scores(space: Space, strengths: Mapping[str, Sequence[float]]) -> Scores:
+def log_scores(space: Space, strengths: Mapping[str, Sequence[float]]) -> AdditiveScores:
     """Return logarithms as scores: rounded to LOG_DECIMALS decimals, as exact fractions.
 
     Infinite ones are left out, since constraints exclude their outcomes.
@@ -53,7 +53,7 @@ def log_scores(space: Space, strengths: Mapping[str, Sequence[float]]) -> Scores
         )
         for path, row in strengths.items()
     ]
-    return Scores(space.name, tuple(terms), made={"by": "logits"})
+    return AdditiveScores(space.name, tuple(terms), made={"by": "logits"})
 
 
 def _try_optimize(space: Space, objective: Objective, seconds: float) -> Answer | None:

@@ -17,7 +17,7 @@ DISPLAYED_CLASSES = (
     "archir.costs.latencies.measurement:Validation",
     "archir.costs.latencies.model:LatencyModel",
     "archir.tabular.results:Results",
-    "archir.spaces.scores:Scores",
+    "archir.spaces.scores:AdditiveScores",
     "archir.spaces.architecture:Architecture",
     "archir.spaces.optimal.membership:Membership",
     "archir.spaces.space:Space",

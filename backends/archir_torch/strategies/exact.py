@@ -17,7 +17,7 @@ from archir.search.ask_tell import Listed
 from archir.search.objectives import objective
 from archir.spaces.optimal.answers import Answer, optimize
 from archir.spaces.optimal.problem import Objective
-from archir.spaces.scores import Scores, read
+from archir.spaces.scores import AdditiveScores, read
 from archir.spaces.space import Space
 from archir.utils.settings import Count, Positive
 from archir_torch.search.comparison import with_default_objectives
@@ -128,7 +128,7 @@ def _objective(job: Job, options: ExactOptions) -> Objective:
     return Objective(_scores(job, options), True)
 
 
-def _scores(job: Job, options: ExactOptions) -> Scores:
+def _scores(job: Job, options: ExactOptions) -> AdditiveScores:
     """Return additive scores from the results of an earlier phase: its architecture parameters or its trials.
 
     Raises ArchError (A2213, A3323, A3324).

@@ -18,13 +18,13 @@ from archir_torch.reuse.start import order_start_weights
 from archir_torch.search.inheritance import copy_matching, require_all_weights
 from archir_torch.search.job import Job, Outcome, strategy
 from archir_torch.strategies.untrained import Untrained
-from archir_torch.supernet import Sharing, SuperNetwork
+from archir_torch.supernet import SharedChannels, SuperNetwork
 
 
 class ShareOptions(Settings):
     """Options of `share`."""
 
-    sharing: Sharing = "heads"
+    sharing: SharedChannels = "heads"
     """Channels that a smaller attention uses.
 
     With `heads`, these are the first channels of each head; with `leading`, the first channels over all heads.

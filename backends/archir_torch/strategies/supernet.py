@@ -25,7 +25,7 @@ from archir_torch.reuse.start import order_start_weights
 from archir_torch.search.inheritance import copy_matching
 from archir_torch.search.job import Job, Outcome
 from archir_torch.search.task import Task, as_validation
-from archir_torch.supernet import Sharing, SuperNetwork, extract
+from archir_torch.supernet import SharedChannels, SuperNetwork, extract
 from archir_torch.supernet.step_timing import Output
 from archir_torch.training.checkpoint_state import State
 from archir_torch.training.feed import Batch
@@ -38,7 +38,7 @@ from archir_torch.training.recalibration import recalibrate
 class SupernetOptions(Settings):
     """Options common to all strategies that train a supernet."""
 
-    sharing: Sharing = "heads"
+    sharing: SharedChannels = "heads"
     """Channels that a smaller attention uses.
 
     With `heads`, these are the first channels of each head; with `leading`, the first channels over all heads.

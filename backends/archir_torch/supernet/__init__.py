@@ -3,7 +3,7 @@
 Supernets take the architecture as an argument; mixtures take the mixture weights as an argument.
 """
 
-from archir.recipes.job import Sharing
+from archir.recipes.job import SharedChannels
 from archir_torch.supernet.network import SuperNetwork, extract
 
-__all__ = ["Sharing", "SuperNetwork", "extract"]
+__all__ = ["SharedChannels", "SuperNetwork", "extract"]

@@ -31,7 +31,7 @@ class Effort:
     precision: float = 0.01
     min_samples: int = 11
     max_samples: int = 101
-    max_ns: float = 4e9
+    max_ns: float = 1e10
     """Nanoseconds of measuring after which no further sample is taken, once there are a few."""
     warm_ns: float = 5e6
     """Nanoseconds that a function runs for in a visit, first without being timed and then again for samples."""

@@ -26,7 +26,7 @@ from archir.ir.printer import print_graph
 from archir.ir.reader import parse_graph
 from archir.ir.serial import from_json, to_json
 from archir.ir.structure import Input, Select
-from archir.language.source import to_source
+from archir.language.decompiler.flat_program import to_source
 from archir.ops.activation import Relu
 from archir.ops.arithmetic import Add
 from archir.ops.conv import Conv

@@ -16,12 +16,12 @@ from archir.ir.reader import parse_graph
 from archir.ir.structure import Input
 from archir.ir.typing import infer
 from archir.language.decompiler.decompile import DecompiledProgram, decompile, network_source, program_source
+from archir.language.decompiler.flat_program import to_source
 from archir.language.decompiler.imported import Imported
 from archir.language.decompiler.program_tree import Condition as Condition
 from archir.language.decompiler.program_tree import FirstRound, Multiple
 from archir.language.decompiler.writer import Writer
 from archir.language.elaboration.files import Loader
-from archir.language.source import to_source
 from archir.linting.lint import lint
 from archir.passes.specialize import specialize
 from tests.conftest import EXAMPLES

@@ -16,6 +16,7 @@ from archir.ir.structure import Input
 from archir.ir.typing import infer
 from archir.language.decompiler import fusion_patterns as idioms
 from archir.language.decompiler.blocks import ProgramBuilder
+from archir.language.decompiler.flat_program import shared_weights, to_source
 from archir.language.decompiler.imported import Imported
 from archir.language.decompiler.parameters import calls_in, infer_defaults, library_defaults
 from archir.language.decompiler.program_text import block_text, net_text
@@ -24,7 +25,6 @@ from archir.language.decompiler.scope_matching import match_scopes
 from archir.language.decompiler.spelling import RESERVED, snake
 from archir.language.elaboration.elaborate import elaborate
 from archir.language.formatter import canonical
-from archir.language.source import shared_weights, to_source
 from archir.ops.activation import Identity
 
 

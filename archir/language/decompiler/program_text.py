@@ -22,7 +22,7 @@ from archir.language.decompiler.program_tree import (
 )
 from archir.language.decompiler.statements import Statement, group_steps, wrap_statements
 from archir.language.decompiler.writer import Writer
-from archir.language.source import literal
+from archir.language.literals import literal
 
 
 def name_multiples(body: Body, taken: Iterable[str]) -> tuple[tuple[Item, ...], dict[str, Expr]]:

@@ -30,7 +30,7 @@ from archir.language.decompiler.program_tree import (
 from archir.language.decompiler.spelling import RESERVED
 from archir.language.decompiler.stages import loop_lists
 from archir.language.decompiler.statements import CallTree, Statement
-from archir.language.source import literal
+from archir.language.literals import literal
 
 NUMBERS_PER_LINE = 20
 """Number of items per line when a longer list of numbers is wrapped."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from archir.ir.op import OPS, Op
 from archir.language.elaboration.module import Block, Library, Module
-from archir.language.source import literal
+from archir.language.literals import literal
 from archir.tools.lsp.lexer import Token, code_tokens
 from archir.tools.lsp.view import View
 

@@ -17,7 +17,7 @@ from archir.ir.op import OPS, Op, attribute_types
 from archir.language.elaboration.files import Loader
 from archir.language.elaboration.module import Block, Module
 from archir.language.elaboration.unknown_names import NAMES, same_spelling
-from archir.language.source import literal
+from archir.language.literals import literal
 from archir.tools.lsp.hover import KEYWORDS, operation_page
 from archir.tools.lsp.signatures import block_signature, describe_type, operation_signature
 from archir.tools.mcp import examples

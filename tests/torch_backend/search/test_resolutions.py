@@ -16,7 +16,7 @@ from archir.ir.printer import print_graph
 from archir.ir.reader import parse_graph
 from archir.ir.serial import from_json, to_json
 from archir.ir.verify import verify
-from archir.language.source import to_source
+from archir.language.decompiler.flat_program import to_source
 from archir.passes.relax import relax
 from archir.passes.resize import with_input_sizes
 from archir.spaces.space import Space

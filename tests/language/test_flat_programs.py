@@ -8,7 +8,7 @@ import pytest
 
 import archir
 from archir.diagnostics.errors import RuleError
-from archir.language.source import to_source
+from archir.language.decompiler.flat_program import to_source
 from tests.ir.test_relax import WAYS, space_of
 
 

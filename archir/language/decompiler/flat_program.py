@@ -6,9 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import MISSING, fields
-from typing import Any
 
-from archir.diagnostics.errors import RuleError, require
+from archir.diagnostics.errors import require
 from archir.ir.graph import Graph, NodeId
 from archir.ir.names import require_names
 from archir.ir.op import Op
@@ -16,6 +15,7 @@ from archir.ir.structure import Input
 from archir.ir.typing import Types, infer
 from archir.language.decompiler.spelling import snake
 from archir.language.formatter import canonical
+from archir.language.literals import literal
 
 
 def to_source(graph: Graph) -> str:
@@ -55,20 +55,14 @@ def shared_weights(graph: Graph, types: Types) -> dict[NodeId, str]:
     """Map each node whose weights are used by several nodes to a unique name for these shared weights."""
     with_weights = [n for n in graph if graph[n].op.weights(*(types[o] for o in graph.operands(n)))]
     uses = Counter(graph[number].scope for number in with_weights)
-    names: dict[str, str] = {}
-    for scope, count in uses.items():
-        if count > 1:
-            base = name = f"shared_{snake(scope.rpartition('.')[2])}"
-            number = 1
-            while name in names.values():
-                number += 1
-                name = f"{base}_{number}"
-            names[scope] = name
-    return {number: names[graph[number].scope] for number in with_weights if graph[number].scope in names}
+    names = _Names()
+    repeated = [scope for scope, count in uses.items() if count > 1]
+    shared = {scope: names.new(f"shared_{snake(scope.rpartition('.')[2])}") for scope in repeated}
+    return {number: shared[graph[number].scope] for number in with_weights if graph[number].scope in shared}
 
 
 class _Names:
-    """Allocator of unique variable names."""
+    """Allocator of unique names."""
 
     def __init__(self) -> None:
         self.taken: set[str] = set()
@@ -103,23 +97,3 @@ def _call(op: Op, operands: list[str], shared: str | None) -> str:
     if shared:
         attributes.append(f'weights="{shared}"')
     return f"{op.name}({', '.join([*operands, *attributes])})"
-
-
-def literal(value: Any) -> str:
-    """Return the source text of a constant. Raises RuleError if there is no literal for it."""
-    match value:
-        case None:
-            return "none"
-        case bool():
-            return "true" if value else "false"
-        case str():
-            require(not set('"\\\r\n') & {*value}, f"{value!r} cannot be written as a string")
-            return f'"{value}"'
-        case tuple():
-            return f"[{', '.join(map(literal, value))}]"
-        case float():
-            require(value == value and abs(value) != float("inf"), f"{value} cannot be written as a number")
-            return re.sub(r"e([+-])0+(?=\d)", r"e\1", repr(value))
-        case int():
-            return repr(value)
-    raise RuleError(f"a value of this kind cannot be written: {value!r}")

@@ -209,7 +209,7 @@ class _RunReader:
 
 def _require_same(planned: PlannedRun, run: Run, recipe: Path) -> None:
     """Raise ArchError (A2265) if the recipe or the space of a run is not what the study has now."""
-    hint = f"name a new folder with -o, or delete {run.folder} to run it again"
+    hint = f"repeat the options of the earlier runs, name a new folder with -o, or delete {run.folder} to run it again"
     theirs, ours = (flat_settings(r.model_dump(mode="json")) for r in (recipe_of_run(run).recipe, planned.recipe))
     changed = [key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key)]
     if changed:

@@ -278,6 +278,7 @@ def test_smoke_runs_every_arm_once_in_short(folder: Path) -> None:
     assert len(Run.open(folder / "out" / "fast-seed0").phase("train").rows()) == 1
     said = study(folder, code=1).stderr
     assert "A2265" in said
+    assert "repeat the options of the earlier runs" in said
     assert "`train.training.epochs` is 1, not 2" in said
 
 

@@ -13,7 +13,7 @@ import pytest
 import archir
 from archir.costs.latencies import files, measurement
 from archir.costs.latencies.measurement import check_same_machine, measure_networks, new_table
-from archir.costs.latencies.timing import VISITS, Effort, TimedRun, Timing, measure, measure_in_visits
+from archir.costs.latencies.timing import DEFAULT_EFFORT, VISITS, Effort, TimedRun, Timing, measure, measure_in_visits
 from archir.costs.latencies.workloads import space_workloads
 from archir.diagnostics.errors import ArchError
 from tests.latencies import QUICK, SMALL, FakeBench, filled, table_of
@@ -53,7 +53,7 @@ def test_noisy_runs_are_sampled_until_mean_is_precise() -> None:
 
 
 def test_slow_runs_are_measured_for_limited_time() -> None:
-    timed, asked = timer(8e8 + 2e7 * i for i in count())
+    timed, asked = timer(DEFAULT_EFFORT.max_ns / 5 * (1 + i / 40) for i in count())
     assert measure(timed).samples == 3
     assert asked == [1] * 6
 
@@ -114,10 +114,10 @@ def test_a_function_whose_time_jumps_is_measured_for_limited_time() -> None:
 
 
 def test_no_sample_is_taken_after_the_time_is_spent() -> None:
-    timed, asked = timer(5e9 * 2**i for i in range(10))
+    timed, asked = timer(1.25 * DEFAULT_EFFORT.max_ns * 2**i for i in range(10))
     assert measure(timed).samples == 3
     assert len(asked) == 5
-    timed, asked = timer(5e9 / 2**i for i in range(10))
+    timed, asked = timer(1.25 * DEFAULT_EFFORT.max_ns / 2**i for i in range(10))
     *_, (_, found) = measure_in_visits([timed])
     assert found is not None
     assert len(asked) <= 6

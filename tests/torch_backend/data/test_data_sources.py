@@ -259,7 +259,9 @@ def test_a_missing_package_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(source.importlib, "import_module", none)
     with pytest.raises(ArchError, match=r"A1112.*Parquet needs the package `pyarrow`.*\n.*'archir\[data\]'"):
         load(f"parquet:{tmp_path}", (3, 8, 8))
-    with pytest.raises(ArchError, match=r"A1112.*hub of Hugging Face needs the package `datasets`.*\n.*'archir\[datasets\]'"):
+    with pytest.raises(
+        ArchError, match=r"A1112.*hub of Hugging Face needs the package `datasets`.*\n.*'archir\[datasets\]'"
+    ):
         load("hf:uoft-cs/cifar10", (3, 8, 8))
     monkeypatch.undo()
     assert require_package("json", "data", "a test") is json

@@ -126,6 +126,17 @@ def test_trials_are_lines_with_best_so_far_and_time_left(
     ]
 
 
+def test_a_phase_with_one_trial_is_counted_in_the_singular(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archir.api.progress.time.monotonic", lambda: 100.0)
+    with SearchProgress() as progress:
+        progress.start("largest", 1, 1, 0)
+        progress.trial(TrialProgress(1, 1, 0, 1.0, 1.0, "accuracy", 0.5, 0.5))
+        progress.epoch({"epoch": 0, "trials": 1, "accuracy": 0.5, "seconds": 3})
+    assert capsys.readouterr().err.splitlines()[-1] == "largest: 1 trial: best accuracy 50.0%, 0.0 s"
+
+
 def test_studies_print_time_left(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("archir.cli.study.time.monotonic", lambda: now[0])

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 from heapq import nsmallest
+from pathlib import Path
 
 from archir.diagnostics.work import current_budget
 
@@ -24,6 +25,18 @@ def suggest(name: str, candidates: Iterable[str]) -> str | None:
     """Return the hint "did you mean `x`?" for the candidate closest to `name`, or None if no candidate is close."""
     match = closest_name(name, candidates, 0.6)
     return f"did you mean `{match}`?" if match is not None else None
+
+
+def suggest_file(path: Path) -> str | None:
+    """Return the hint "did you mean `x`?" for a missing file: the file beside it of its kind with the closest name."""
+    try:
+        if path.exists():
+            return None
+        siblings = {file.stem: file.name for file in path.parent.iterdir() if file.suffix == path.suffix}
+    except (OSError, ValueError):
+        return None
+    match = closest_name(path.stem, siblings, 0.6)
+    return f"did you mean `{siblings[match]}`?" if match is not None else None
 
 
 def closest_name(name: str, candidates: Iterable[str], cutoff: float) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from archir.diagnostics.errors import ArchError, Diagnostic, describe_error, fail
-from archir.diagnostics.hints import suggest
+from archir.diagnostics.hints import suggest, suggest_file
 from archir.language.file_kinds import require_kind
 from archir.recipes.recipe import Phase, Recipe, Start, is_external
 from archir.runs import Run
@@ -59,7 +59,8 @@ def read(path: Path, overrides: Mapping[str, str] | None = None) -> RecipeFile:
     try:
         text = read_bytes(path, 4 * toml.MAX_CHARACTERS).decode().replace("\r\n", "\n")
     except (OSError, ValueError) as error:
-        raise fail("A2201", f"cannot read the recipe {path}: {describe_error(error)}") from None
+        text = f"cannot read the recipe {path}: {describe_error(error)}"
+        raise fail("A2201", text, None, suggest_file(path)) from None
     return parse(text, str(path), overrides)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from archir.diagnostics.errors import ArchError, Diagnostic, describe_error, fail, join_names
+from archir.diagnostics.hints import suggest_file
 from archir.recipes.spaces import load_space
 from archir.search.objectives import Objectives
 from archir.search.proposals import without_dedup
@@ -103,7 +104,8 @@ def read_study(path: Path) -> tuple[Study | TrainingStudy, Document]:
     try:
         text = read_bytes(path, 4 * toml.MAX_CHARACTERS).decode().replace("\r\n", "\n")
     except (OSError, ValueError) as error:
-        raise fail("A2260", f"cannot read the study {path}: {describe_error(error)}") from None
+        text = f"cannot read the study {path}: {describe_error(error)}"
+        raise fail("A2260", text, None, suggest_file(path)) from None
     document = toml.parse_toml(text, str(path), "A2260")
     if "phase" in document.data and "task" not in document.data:
         hint = (

@@ -151,11 +151,12 @@ def test_check_prints_errors_to_stderr_and_exits_with_one(tmp_path: Path) -> Non
     }
 
 
-def test_missing_file_is_reported_with_a_similar_name(tmp_path: Path) -> None:
-    (tmp_path / "network.arch").write_text(TINY)
-    said = run("cost", str(tmp_path / "netwrok.arch"), code=1).stderr
-    assert "netwrok.arch: No such file or directory\n  hint: did you mean `network.arch`?" in said
-    assert "hint" not in run("cost", str(tmp_path / "other.arch"), code=1).stderr
+@pytest.mark.parametrize(("command", "suffix"), [("cost", "arch"), ("search", "toml"), ("study", "toml")])
+def test_missing_file_is_reported_with_a_similar_name(command: str, suffix: str, tmp_path: Path) -> None:
+    (tmp_path / f"network.{suffix}").write_text(TINY)
+    said = run(command, str(tmp_path / f"netwrok.{suffix}"), code=1).stderr
+    assert f"netwrok.{suffix}: No such file or directory\n  hint: did you mean `network.{suffix}`?" in said
+    assert "hint" not in run(command, str(tmp_path / f"other.{suffix}"), code=1).stderr
 
 
 def test_check_takes_several_files_and_folders(tmp_path: Path) -> None:

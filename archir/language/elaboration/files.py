@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from archir.diagnostics.errors import ArchError, Diagnostic, Note, Span, describe_error, fail
-from archir.diagnostics.hints import closest_name, suggest
+from archir.diagnostics.hints import suggest, suggest_file
 from archir.language.elaboration.module import MAX_IMPORTS, Block, Library, Module
 from archir.language.syntax import ast
 from archir.language.syntax.parse import MAX_BYTES, parse
@@ -193,16 +193,6 @@ def _parse_std(name: str) -> ast.File:
     return Context().run(parse, (_STD / name).read_text("utf-8"), f"std/{name}")
 
 
-def _similar_file(path: Path) -> str | None:
-    """Return a hint that suggests a similarly named program in the same folder; None if there is none."""
-    try:
-        siblings = {sibling.stem: sibling.name for sibling in path.parent.glob("*.arch") if sibling.name != path.name}
-    except (OSError, ValueError):
-        return None
-    match = closest_name(path.stem, siblings, 0.6)
-    return f"did you mean `{siblings[match]}`?" if match is not None else None
-
-
 def read_program(path: Path, max_bytes: int = MAX_BYTES, shown: str = "") -> str:
     """Return the text of a program file; `shown` is its name in messages. Raises ArchError (A0801, A0105, A0107)."""
     shown = shown or str(path)
@@ -215,7 +205,7 @@ def read_program(path: Path, max_bytes: int = MAX_BYTES, shown: str = "") -> str
         with open_regular(path) as stream:
             data = stream.read(max_bytes + 1)
     except (OSError, ValueError) as error:
-        raise fail("A0801", f"cannot read {shown}: {describe_error(error)}", None, _similar_file(path)) from None
+        raise fail("A0801", f"cannot read {shown}: {describe_error(error)}", None, suggest_file(path)) from None
     return _decoded(data, max_bytes, shown)
 
 

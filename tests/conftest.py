@@ -15,6 +15,7 @@ import hypothesis
 import pytest
 
 import archir.ops  # noqa: F401  (declares the operations)
+from archir.costs.latencies.timing import DEFAULT_EFFORT
 from archir.plugins import loading
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,6 +48,8 @@ gc.set_threshold(100_000, 50, 100)  # graphs are large and hardly cyclic: garbag
 hypothesis.settings.register_profile("archir", deadline=None, derandomize=True, max_examples=25)
 hypothesis.settings.register_profile("long", deadline=None, derandomize=True, max_examples=500)
 hypothesis.settings.load_profile("archir")
+
+object.__setattr__(DEFAULT_EFFORT, "max_ns", 1e8)  # on a busy machine, each measurement would take ten seconds
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -16,7 +16,7 @@ import archir
 from archir.cli import main
 from archir.costs.latencies.measurement import MAX_WEIGHT_BYTES
 from archir.costs.latencies.table import Entry
-from archir.costs.latencies.timing import COUNTED, DEFAULT_EFFORT, VISITS
+from archir.costs.latencies.timing import COUNTED, VISITS, Effort
 from archir.costs.latencies.workloads import space_workloads
 from archir.diagnostics.errors import ArchError
 from tests.conftest import ROOT
@@ -29,20 +29,18 @@ from tests.published.test_spaces import space_of
 
 def test_documented_latency_figures_match_the_code() -> None:
     text = " ".join((ROOT / "docs" / "latency.md").read_text().split())
+    effort = Effort()
     space = space_of("full_attention")
     assert f"the {space.size / 1e12:.1f} trillion architectures" in text
     assert f"use {len(space_workloads(space.graph))} different operations" in text
-    assert f"until a sample lasts {DEFAULT_EFFORT.sample_ns / 1e6} ms." in text
-    assert f"runs by itself for {DEFAULT_EFFORT.warm_ns / 1e6:.0f} ms before it is timed" in text
-    assert DEFAULT_EFFORT.max_ns == 1e10
+    assert f"until a sample lasts {effort.sample_ns / 1e6} ms." in text
+    assert f"runs by itself for {effort.warm_ns / 1e6:.0f} ms before it is timed" in text
+    assert effort.max_ns == 1e10
     assert f"in at least {VISITS} visits, in which" in text
     assert f"The fastest {100 * COUNTED:.0f} % of the samples count" in text
     assert f"more than {MAX_WEIGHT_BYTES >> 30} GiB" in text
-    assert f"until the mean is known to {100 * DEFAULT_EFFORT.precision:.0f} %" in text
-    assert (
-        f"at least {DEFAULT_EFFORT.min_samples}, at most {DEFAULT_EFFORT.max_samples}, and for at most ten seconds"
-        in text
-    )
+    assert f"until the mean is known to {100 * effort.precision:.0f} %" in text
+    assert f"at least {effort.min_samples}, at most {effort.max_samples}, and for at most ten seconds" in text
 
 
 @pytest.mark.soak

@@ -43,9 +43,9 @@ class Opened:
     left: tuple[ElasticChoice, ...]
 
     def __repr__(self) -> str:
-        from archir.spaces.counting import format_count
+        from archir.utils.counts import count_noun
 
-        return f"<Opened: {format_count(len(self.opened), 'choice')}, {len(self.left):,} left; {self.space!r}>"
+        return f"<Opened: {count_noun(len(self.opened), 'choice')}, {len(self.left):,} left; {self.space!r}>"
 
     def save(self, path: str | Path) -> Path:
         """Write the program to `path`, and the architecture that equals the network to `NAME.full.json` beside it.

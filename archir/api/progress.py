@@ -13,9 +13,9 @@ from typing import Any
 
 from archir.api.bars import bar
 from archir.diagnostics.escaping import escape_unprintable
-from archir.search.fronts import format_metric, select_measures
 from archir.search.trial_progress import TrialProgress
-from archir.spaces.counting import format_count
+from archir.utils.counts import count_noun
+from archir.utils.metrics import format_metric, select_measures
 
 TRIAL_INTERVAL = 5.0
 """Minimum seconds between two lines about trials."""
@@ -176,7 +176,7 @@ class SearchProgress:
         if self._last_trial is not None and self._first_trial is not None:
             if self._bar is None and (number == self._epochs or "finished" in row):
                 reason = f" ({row['finished']})" if "finished" in row else ""
-                trials = f"{format_count(self._last_trial.done, 'trial')}{reason}: {_format_best(self._last_trial)}"
+                trials = f"{count_noun(self._last_trial.done, 'trial')}{reason}: {_format_best(self._last_trial)}"
                 _print_line(f"{self._phase}: {trials}, {time.monotonic() - self._began:.1f} s")
             return
         measured = ""

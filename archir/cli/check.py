@@ -14,13 +14,14 @@ from archir.cli.arch_files import expand_paths
 from archir.cli.diagnostic_formats import Format, format_option, report
 from archir.cli.file_watcher import watch_files
 from archir.cli.options import net_options
-from archir.cli.output import count_noun, say, unified_diff_text, write
+from archir.cli.output import say, unified_diff_text, write
 from archir.cli.param_types import PathParam
 from archir.diagnostics.errors import ArchError, Diagnostic
 from archir.diagnostics.work import fresh_budget
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.files import split_net
+from archir.utils.counts import count_noun
 from archir.utils.files import write_atomic
 
 

@@ -26,7 +26,7 @@ from archir.cli.options import (
     refuse,
     resolve_output_format,
 )
-from archir.cli.output import count_noun, emit, say, write_text
+from archir.cli.output import emit, say, write_text
 from archir.cli.param_types import OutputFile, PathParam
 from archir.data.metadata import training_data_entries
 from archir.ir.printer import print_graph
@@ -34,6 +34,7 @@ from archir.ir.serial import to_json
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.files import split_net
 from archir.passes import PASSES, run
+from archir.utils.counts import count_noun
 from archir.utils.files import sha256, write_atomic
 
 

@@ -22,12 +22,13 @@ from archir.cli.options import (
     seed_option,
     where_option,
 )
-from archir.cli.output import count_noun, emit, format_count, say, table, write
+from archir.cli.output import emit, say, table, write
 from archir.cli.param_types import SAMPLE_COUNT, Integer, Number, OutputFile
 from archir.cli.progress import track_progress
 from archir.diagnostics.errors import fail
 from archir.diagrams.conditions import describe_condition
 from archir.language.elaboration.context import Limits
+from archir.utils.counts import count_noun, format_count
 from archir.utils.files import write_atomic
 
 if TYPE_CHECKING:

@@ -13,10 +13,11 @@ from archir.backends.suffixes import COMPILE_FORMATS, EXPORT_FORMATS
 from archir.backends.tensors import write_tensors
 from archir.cli import export, onnx_files, torch_files, train_folder
 from archir.cli.options import force_option, json_option, resolve_output_format
-from archir.cli.output import count_noun, emit, say
+from archir.cli.output import emit, say
 from archir.cli.param_types import OutputFile, PathParam
 from archir.language.decompiler.imported import Imported, Source
 from archir.runs.folder import WEIGHTS
+from archir.utils.counts import count_noun
 
 
 @click.command("export")

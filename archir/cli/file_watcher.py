@@ -14,6 +14,7 @@ import click
 
 from archir.cli.output import say
 from archir.diagnostics.work import current_budget
+from archir.utils.counts import count_noun
 from archir.utils.files import observe_reads
 
 INTERVAL = 0.3
@@ -56,7 +57,7 @@ def _watch_loop(check: Callable[[], object], list_files: Callable[[], Iterable[P
         with observe_reads(partial(_record, recorded)):
             check()
         existing = sum(fingerprint is not None for fingerprint in recorded.values())
-        say(f"watching {existing} file{'' if existing == 1 else 's'}; Ctrl-C ends")
+        say(f"watching {count_noun(existing, 'file')}; Ctrl-C ends")
         changed = _wait_for_change(recorded, list_files)
 
 

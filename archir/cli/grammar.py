@@ -10,9 +10,10 @@ import click
 
 from archir.cli.net_arguments import space_of
 from archir.cli.options import force_option, net_options
-from archir.cli.output import count_noun, say, write
+from archir.cli.output import say, write
 from archir.cli.param_types import OutputFile
 from archir.language.elaboration.context import Limits
+from archir.utils.counts import count_noun
 from archir.utils.files import write_atomic
 
 

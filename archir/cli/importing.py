@@ -13,9 +13,10 @@ from archir import backends
 from archir.api import analysis, importing, loading
 from archir.backends.imports import Saved, require_import_replaceable, save
 from archir.cli.options import force_option, json_option, parse_parameters, seed_option
-from archir.cli.output import count_noun, emit, say
+from archir.cli.output import emit, say
 from archir.cli.param_types import OutputFile, PathParam
 from archir.language.decompiler.imported import Imported
+from archir.utils.counts import count_noun
 
 
 @click.command("import")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from archir.api import loading
-from archir.cli.output import count_noun
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.parameters import parse_parameter
+from archir.utils.counts import count_noun
 
 if TYPE_CHECKING:
     from archir.spaces.architecture import Architecture, ArchitectureFile

@@ -15,7 +15,7 @@ from archir.backends.certificates import PROVIDERS, certificate_path
 from archir.backends.input_ranges import ranged_inputs
 from archir.backends.samples import Arrays, Interface
 from archir.cli.options import labels_option
-from archir.cli.output import count_noun, emit, say
+from archir.cli.output import emit, say
 from archir.cli.param_types import Integer
 from archir.data.metadata import labels_metadata
 from archir.diagnostics.errors import ArchError, fail
@@ -23,6 +23,7 @@ from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir.passes.resize import trim_position_tables
 from archir.runs.folder import WEIGHTS
+from archir.utils.counts import count_noun
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:

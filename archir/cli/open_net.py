@@ -10,11 +10,12 @@ import click
 from archir.api import opening
 from archir.api.opening import Opened
 from archir.cli.options import force_option, json_option
-from archir.cli.output import emit, format_count, say, table
+from archir.cli.output import emit, say, table
 from archir.cli.param_types import OutputFile, PathParam
 from archir.language.elaboration.files import split_net
 from archir.language.elastic.choice_values import KINDS, with_fractions
 from archir.language.elastic.elastic_space import ElasticChoice
+from archir.utils.counts import format_count
 
 
 @click.command("open")

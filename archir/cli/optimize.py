@@ -13,10 +13,11 @@ import click
 from archir.api import optimizing
 from archir.cli.net_arguments import space_of
 from archir.cli.options import file_argument, force_option, json_option, net_options
-from archir.cli.output import count_noun, emit, say, table
+from archir.cli.output import emit, say, table
 from archir.cli.param_types import Integer, Number, OutputFile
 from archir.diagnostics.errors import ArchError
 from archir.language.elaboration.context import Limits
+from archir.utils.counts import count_noun
 from archir.utils.files import write_atomic
 
 if TYPE_CHECKING:

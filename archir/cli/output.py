@@ -16,6 +16,7 @@ import click
 
 from archir.diagnostics.errors import ArchError, Diagnostic, Interrupted
 from archir.diagnostics.escaping import escape_unprintable, rich_text
+from archir.utils.counts import count_noun
 from archir.utils.json_values import replace_nonfinite
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def print_error(error: ArchError, as_json: bool = False) -> None:
     count = len(error.diagnostics)
     codes = sorted({diagnostic.code for diagnostic in error.diagnostics})
     word = "warning" if all(diagnostic.severity == "warning" for diagnostic in error.diagnostics) else "problem"
-    click.echo(f"{count} {word}{'s' if count > 1 else ''}; `archir explain {codes[0]}` says more", err=True)
+    click.echo(f"{count_noun(count, word)}; `archir explain {codes[0]}` says more", err=True)
 
 
 @contextmanager
@@ -169,15 +170,3 @@ def _build_table(title: str, columns: Iterable[tuple[str, bool]], rows: Iterable
     for row in rows:
         built.add_row(*row)
     return built
-
-
-def format_count(number: int) -> str:
-    """Format an integer with thousands separators, and with its order of magnitude if it has 13 to 300 digits."""
-    return (
-        f"{number:,}" if number < 10**12 else f"{number:,} (about {number:.2e})" if number < 10**300 else f"{number:,}"
-    )
-
-
-def count_noun(number: int, noun: str) -> str:
-    """Format a count with its noun, such as `1 choice` or `2 choices`."""
-    return f"{format_count(number)} {noun}{'' if number == 1 else 's'}"

@@ -12,7 +12,7 @@ from archir.api import loading
 from archir.api.loading import read_source
 from archir.cli.net_arguments import stored_parameters
 from archir.cli.options import arch_options, json_option, net_options
-from archir.cli.output import emit, format_count, say
+from archir.cli.output import emit, say
 from archir.diagnostics.errors import ArchError, fail, join_names
 from archir.diagnostics.hints import suggest
 from archir.diagnostics.work import work_budget
@@ -23,6 +23,7 @@ from archir.language.elaboration.context import Limits
 from archir.language.elaboration.expression_query import evaluate_expression
 from archir.language.elaboration.files import split_net
 from archir.spaces.space import Space
+from archir.utils.counts import format_count
 
 MAX_SHOWN = 40
 """Maximum number of values that are printed without `--json`."""

@@ -17,8 +17,8 @@ from archir.cli.output import emit, say, table
 from archir.cli.param_types import Integer, Number, OutputFile, PathParam
 from archir.diagnostics.errors import ArchError
 from archir.runs.verdicts import chance_verdict
-from archir.search.fronts import format_metric as figure
-from archir.search.fronts import is_fraction
+from archir.utils.metrics import format_metric as figure
+from archir.utils.metrics import is_fraction
 
 _MAX_SHOWN = 10
 """Maximum number of int8 layers that are printed, those with the largest errors, and of classes."""

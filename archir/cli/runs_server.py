@@ -15,8 +15,8 @@ from archir.recipes.run_report import RELOAD_SECONDS, report_of_run
 from archir.runs import Run, Summary, manifest
 from archir.runs.report import PhaseRows, Report, report_page
 from archir.runs.summaries import located_summaries, read_training
-from archir.search.fronts import format_metric
 from archir.spaces.space import Space
+from archir.utils.metrics import format_metric
 
 HOST = "127.0.0.1"
 MAX_DIGITS = 6

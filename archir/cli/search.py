@@ -14,7 +14,7 @@ import click
 from archir import backends
 from archir.api.progress import SearchProgress
 from archir.cli.options import SOURCES, device_option, parse_overrides
-from archir.cli.output import console, count_noun, emit, resumable, say, table
+from archir.cli.output import console, emit, resumable, say, table
 from archir.cli.param_types import PathParam
 from archir.data.sources import module_of
 from archir.diagnostics.errors import join_names
@@ -23,7 +23,8 @@ from archir.recipes import plugins
 from archir.recipes.plugins import import_named
 from archir.runs import Run
 from archir.runs.folder import SUMMARY
-from archir.search.fronts import format_metric
+from archir.utils.counts import count_noun
+from archir.utils.metrics import format_metric
 
 RUNS = Path("runs")
 """Folder in which new runs are created, unless --output names one."""

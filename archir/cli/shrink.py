@@ -17,7 +17,7 @@ from archir.cli.param_types import Integer, Number, PathParam
 from archir.diagnostics.work import MAX_THREADS
 from archir.language.elastic.choice_values import KINDS
 from archir.recipes.run_report import BEFORE_AND_AFTER
-from archir.search.fronts import format_metric
+from archir.utils.metrics import format_metric
 
 
 @click.command("shrink")

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from archir.cli.output import emit, format_count, say, table
+from archir.cli.output import emit, say, table
 from archir.costs.account import MAX_SHOWN_TOTALS
 from archir.costs.extremes.witnesses import Extreme
 from archir.costs.scopes import CostRange, costs_by_scope, total_costs
 from archir.diagnostics.errors import LimitError
 from archir.diagnostics.work import fresh_budget
+from archir.utils.counts import format_count, inflect
 
 if TYPE_CHECKING:
     from archir.spaces.space import Space
@@ -56,7 +57,7 @@ def extremes(space: Space, as_json: bool) -> None:
         else f"{format_count(minimum)} to {format_count(maximum)}"
     )
     among = "" if size is None or size == minimum else f" of {format_count(size)}"
-    counted = f"{count_text}{among} architecture{'' if size == 1 else 's'}"
+    counted = f"{count_text}{among} {inflect('architecture', size)}"
     table(f"{space.name}: {counted}", ["cost", "least", "greatest"], rows, right=(1, 2))
     every = [extreme for pair in pairs.values() for extreme in pair]
     if any(extreme.codes is not None and not extreme.exact for extreme in every):

@@ -16,7 +16,7 @@ from archir.cli.output import emit, repeat_command, resumable, say, table
 from archir.cli.param_types import Integer, PathParam
 from archir.recipes.results import NETWORKS
 from archir.reuse.specializing import network_name, search_name
-from archir.search.fronts import format_metric, select_measures
+from archir.utils.metrics import format_metric, select_measures
 
 
 @click.command("specialize")

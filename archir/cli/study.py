@@ -10,11 +10,12 @@ import click
 
 from archir.api.progress import remaining
 from archir.cli.options import SOURCES, force_option, json_option, parse_overrides, refuse
-from archir.cli.output import count_noun, emit, repeat_command, resumable, say, table
+from archir.cli.output import emit, repeat_command, resumable, say, table
 from archir.cli.param_types import OutputFile, PathParam
 from archir.cli.search import RUNS
 from archir.diagnostics.errors import join_names
 from archir.recipes.plugins import import_named
+from archir.utils.counts import count_noun
 
 if TYPE_CHECKING:  # the command imports what it needs for its kind of study
     from archir.studies.study import Study

@@ -31,9 +31,9 @@ from archir.recipes.recipe import Phase
 from archir.recipes.spaces import space_of
 from archir.runs import Run
 from archir.runs.folder import SPACE, WEIGHTS
-from archir.search.fronts import format_metric
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
+from archir.utils.metrics import format_metric
 
 
 def load_trial(folder: Path, trial_name: str) -> tuple[Graph, Architecture, Space, Phase]:

@@ -9,6 +9,7 @@ from archir.diagrams.diagram import Choice, Value, leaves, same, varies
 from archir.ir.op import Op
 from archir.ir.printer import ValueWriter
 from archir.ir.types import TensorType
+from archir.utils.counts import count_noun
 
 Kind = Literal["convolution", "attention", "norm", "pooling", "data", "io", "choice", "through", "block"]
 """Kind of a box, which determines its colour."""
@@ -104,11 +105,6 @@ def amount(number: int) -> str:
     return f"{size:.3g}{unit}" if unit else str(number)
 
 
-def counted(number: int, word: str) -> str:
-    """Format a count with its noun in the singular or plural: `1 choice`, `3 choices`."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
 def outcomes(choice: Choice, selected: list[int]) -> str:
     """Format outcomes of a choice: `3 | 5`, or `a + b | a + c` if it selects several alternatives."""
     labels = [choice.label(outcome) for outcome in selected[: _MAX_VALUES + 1]]
@@ -118,7 +114,7 @@ def outcomes(choice: Choice, selected: list[int]) -> str:
 
 def taken(choice: Choice) -> str:
     """Format how many alternatives a choice selects: `7 alternatives` (one of 7) or `2 of 3 alternatives`."""
-    return ("" if choice.k is None else f"{choice.k} of ") + counted(len(choice.alternatives), "alternative")
+    return ("" if choice.k is None else f"{choice.k} of ") + count_noun(len(choice.alternatives), "alternative")
 
 
 def tags(choice: Choice) -> str:

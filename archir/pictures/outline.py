@@ -28,6 +28,7 @@ from archir.pictures.items import (
 )
 from archir.pictures.labels import Kind
 from archir.pictures.style import Heat, colour_index, legend, share_text
+from archir.utils.counts import count_noun
 
 Link = tuple[int | None, int | None, int]
 """Edge inside a box: (source part, target part, item whose tensor it carries). Parts are indices; None is the
@@ -154,8 +155,8 @@ def _subtitle(graph: Graph, contents: Inventory, block: str | None) -> str:
     operations = sum(map(_is_operation, contents.items))
     choices = len(graph.decisions) if block is None else len(_choices(contents.items))
     facts = [f"block of {graph.name}"] if block is not None else []
-    facts.append(labels.counted(operations, "operation"))
-    facts += [labels.counted(choices, "choice")] * bool(choices)
+    facts.append(count_noun(operations, "operation"))
+    facts += [count_noun(choices, "choice")] * bool(choices)
     return " · ".join([*facts, *_costs(contents.items)])
 
 
@@ -260,7 +261,7 @@ class _BoxBuilder:
             lines += ["" if stem(part.title).startswith(name) else name]
             choices = len(_choices(items))
             details += [("choices", f"{choices:,}" if choices else "")]
-            lines += [shape, *([labels.counted(choices, "choice")] if choices else costs)]
+            lines += [shape, *([count_noun(choices, "choice")] if choices else costs)]
         operations = sum(map(_is_operation, items))
         details += [("result", shape), ("operations", f"{operations:,}"), ("cost", ", ".join(costs))]
         visible_lines = tuple(labels.shortened(line) for line in lines if line)

@@ -21,8 +21,8 @@ from archir.runs.folder import ARCHITECTURE, BEST, RECIPE
 from archir.runs.report import finite_number
 from archir.runs.summaries import Summary, flat_settings, overrides, read_training, settings, short_number
 from archir.runs.trial_report import label_text
-from archir.search.fronts import format_metric, is_fraction
 from archir.search.registry import STRATEGIES
+from archir.utils.metrics import format_metric, is_fraction
 from archir.utils.settings import parse_settings
 
 OVER_SEEDS = "mean and deviation"

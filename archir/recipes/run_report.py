@@ -40,10 +40,10 @@ from archir.runs.verdicts import (
     sampling_error,
     trials_verdict,
 )
-from archir.search.fronts import format_metric, is_fraction, select_measures
 from archir.search.registry import STRATEGIES
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
+from archir.utils.metrics import format_metric, is_fraction, select_measures
 
 COSTS = ("params", "macs")
 """Costs that are reported for networks and trials, in addition to those with bounds."""

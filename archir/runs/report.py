@@ -19,8 +19,8 @@ from archir.pages.page import Html, Number, details, facts, image, page, progres
 from archir.pages.page import verdict as marked
 from archir.runs.trial_report import TrialTable, front_section, importance_section, label_text, trials_section
 from archir.runs.verdicts import Verdict, decidedness, equal_shares, overall
-from archir.search.fronts import format_metric, is_fraction
 from archir.utils.edits import Edit
+from archir.utils.metrics import format_metric, is_fraction
 
 _TIMES = {"seconds"}
 """Columns that hold times, which are not reproducible; they are shown in a separate section."""

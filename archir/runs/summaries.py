@@ -15,8 +15,8 @@ from archir.runs import hashes, manifest
 from archir.runs.folder import OBJECTIVE, OVERRIDES, RECIPE, SUMMARY
 from archir.runs.lock import is_locked
 from archir.runs.run import Phase, Run
-from archir.search.fronts import format_metric
 from archir.utils import toml
+from archir.utils.metrics import format_metric
 
 State = Literal["running", "interrupted", "finished", "damaged"]
 """State of a run: being written, stopped before its end, complete, or damaged."""

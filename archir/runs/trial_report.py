@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from archir.pages.charts import Axis, figure, frame, pixel, svg_file
 from archir.pages.page import Html, Number, data_url, details, sortable_table, table
 from archir.search.candidate import Candidate, Scores
-from archir.search.fronts import format_metric, format_value, heading, is_fraction
+from archir.search.fronts import format_value, heading
 from archir.search.objectives import Objective
+from archir.utils.metrics import format_metric, is_fraction
 
 MAX_LISTED = 2_000
 """Maximum number of candidates listed per phase; the first ones are listed."""

@@ -11,7 +11,7 @@ from math import sqrt
 from statistics import median
 from typing import Literal
 
-from archir.search.fronts import format_metric, is_fraction
+from archir.utils.metrics import format_metric, is_fraction
 
 State = Literal["failed", "at chance", "undecided", "worked", "room left", "not judged"]
 """Conclusion about a search, worst first."""

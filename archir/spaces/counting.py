@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import count
-from math import log10, prod
+from math import prod
 from typing import TypeVar
 
 from archir.diagnostics.errors import ArchError, RuleError, fail
@@ -139,11 +139,3 @@ def try_quickly(compute: Callable[[], T]) -> T | None:
             return compute()
     except ArchError:
         return None
-
-
-def format_count(number: int | None, noun: str) -> str:
-    """Return a count as text: `1 choice`, `15,625 architectures`, `about 10^52 architectures`."""
-    if number is None:
-        return f"many {noun}s"
-    text = f"{number:,}" if number < 10**12 else f"about 10^{log10(number):.0f}"
-    return f"{text} {noun}{'' if number == 1 else 's'}"

@@ -25,12 +25,12 @@ from archir.spaces.architecture import Architecture, encode_labels
 from archir.spaces.counting import (
     CountingProgram,
     compile_program,
-    format_count,
     relevant_decisions,
     sampling_order,
     try_quickly,
 )
 from archir.spaces.rows import MAX_BATCH, Policy, RowSampler, rejection_sample
+from archir.utils.counts import count_noun, inflect, round_count
 from archir.utils.distributions import Distribution
 
 if TYPE_CHECKING:  # counting and sampling need no costs, and no hashes
@@ -87,10 +87,11 @@ class Space:
         self._bounds = [c for c in graph.constraints if c.cost is not None]
 
     def __repr__(self) -> str:
-        size = format_count(try_quickly(lambda: self.size), "architecture")
+        size = try_quickly(lambda: self.size)
+        architectures = f"{'many' if size is None else round_count(size)} {inflect('architecture', size)}"
         bounds = "".join(f", {bound.text}" for bound in self._bounds[:3])
-        choices = format_count(len(self.choices), "choice")
-        return escape_to_line(f"<Space {self.name}: {size}{bounds}, {choices}, {self.graph.signature}>")
+        choices = count_noun(len(self.choices), "choice")
+        return escape_to_line(f"<Space {self.name}: {architectures}{bounds}, {choices}, {self.graph.signature}>")
 
     @property
     def name(self) -> str:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from archir.search.fronts import is_fraction
 from archir.studies.anytime import Floats, GroundTruth, curve_points
 from archir.studies.searches import SearchId, Trials
 from archir.studies.statistics import holm_correction, probability_less, signed_rank_test, undecided_groups
 from archir.studies.study import LoadedTask, Study
+from archir.utils.metrics import is_fraction
 from archir.utils.ranks import ranks
 
 SIGNIFICANCE_LEVEL = 0.05

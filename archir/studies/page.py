@@ -13,6 +13,7 @@ from archir.pages.page import details, page, table, verdict
 from archir.studies.charts import anytime_chart, rank_diagram
 from archir.studies.checklist import practices
 from archir.studies.comparison import SIGNIFICANCE_LEVEL, BudgetResult, StudyComparison, TaskResult, result_rows
+from archir.utils.counts import count_noun
 
 _VALUE_COLUMNS = {"median", "quartile_1", "quartile_3", "mean", "standard_error"}
 """Columns of a result row whose values are in the units of the task's measure."""
@@ -43,8 +44,8 @@ def study_report(comparison: StudyComparison, tables: Mapping[str, str], seconds
     `text` is the study's TOML, `tables` are the hashes of the tables, and `seconds` is the total search time.
     """
     study = comparison.study
-    tasks = f"{len(comparison.tasks)} task{'s' if len(comparison.tasks) > 1 else ''}"
-    about = f"{len(comparison.strategies)} strategies on {tasks}, {study.seeds} seeds each"
+    tasks, seeds = count_noun(len(comparison.tasks), "task"), count_noun(study.seeds, "seed")
+    about = f"{len(comparison.strategies)} strategies on {tasks}, {seeds} each"
     return page(study.title, about, _sections(comparison, tables, seconds, text))
 
 

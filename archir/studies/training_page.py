@@ -10,7 +10,6 @@ from statistics import mean, stdev
 from archir.pages.charts import LineChart
 from archir.pages.page import Html, details, page, table, verdict
 from archir.runs.summaries import flat_settings
-from archir.search.fronts import is_fraction
 from archir.studies.training_results import (
     RESULT_HEAD,
     ArmResult,
@@ -21,6 +20,7 @@ from archir.studies.training_results import (
     result_cells,
 )
 from archir.studies.trainings import TrainingStudy
+from archir.utils.metrics import is_fraction
 
 _RESULT_NOTE = (
     "<p>Differences are from the baseline <b>{}</b>, paired by seed: both runs of a pair have the same seed. Intervals "

@@ -12,10 +12,10 @@ from typing import Any
 from archir.diagnostics.errors import fail, join_names
 from archir.runs import Run
 from archir.runs.report import finite_number
-from archir.search.fronts import format_metric, is_fraction
 from archir.studies.comparison import SIGNIFICANCE_LEVEL
 from archir.studies.statistics import holm_correction, paired_t_test
 from archir.studies.trainings import Measure, PlannedRun, TrainingStudy
+from archir.utils.metrics import format_metric, is_fraction
 from archir.utils.ranks import kendall
 
 

@@ -30,6 +30,7 @@ from archir.pages import fragments
 from archir.reuse.trial_columns import Trials
 from archir.spaces.optimal.fronts import Front, Point
 from archir.spaces.scores import AdditiveScores, Term
+from archir.tools.notebook.html_pages import Counts
 from archir.tools.notebook.registration import DISPLAYED_CLASSES, html, register, text
 from tests.conftest import EXAMPLES
 
@@ -118,6 +119,12 @@ def test_repr_matches_expected_line(text: str) -> None:
 def test_cost_repr_shows_values() -> None:
     network = space().specialize(space().sample(0))
     assert repr(archir.cost(network)).startswith("Cost(params=")
+
+
+def test_counts_of_more_than_100_digits_are_rounded() -> None:
+    counts = Counts("many", 10**120, 10**101, (7, 7))
+    text = "<many: about 10^120 architectures, about 10^101 satisfy the requirements on choices"
+    assert repr(counts) == f"{text}, 7 within the bounds on costs>"
 
 
 def test_repr_of_large_space_rounds_or_omits_count(monkeypatch: pytest.MonkeyPatch) -> None:

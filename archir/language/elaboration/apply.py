@@ -21,6 +21,7 @@ from archir.language.elaboration.frame import Scope, join
 from archir.language.elaboration.lists import make_list
 from archir.language.elaboration.network import add_node, is_tensor, merge_values, node_of, node_scope
 from archir.language.elaboration.values import POISON, Items, Tensor, hoist_choices, kind, show
+from archir.utils.counts import count_noun
 
 MAX_ATTRIBUTE_ITEMS = 1_000
 """Maximum number of items in a list-valued attribute."""
@@ -144,8 +145,8 @@ def call_operation(context: Context, op: type[Op], args: list[ArgValue], span: S
         name = argument.name or next(positional, None)
         if name is None:
             takes = [
-                _count_phrase(len(op.operands), "tensor"),
-                *([_count_phrase(len(names), "attribute")] if names else []),
+                count_noun(len(op.operands), "tensor"),
+                *([count_noun(len(names), "attribute")] if names else []),
             ]
             return context.error("A0207", f"`{op.name}` takes at most {' and '.join(takes)}", argument.span)
         if name in op.operands and name not in names and op.operands.index(name) == len(operands):
@@ -241,10 +242,6 @@ def merge_cases(context: Context, outcomes: list[tuple[Value, Value]], span: Spa
 def _is_list_somewhere(value: Value) -> bool:
     """Return True if a choice-dependent value is a list for some outcomes."""
     return varies(value) and any(isinstance(leaf, Items) for leaf in leaves(value))
-
-
-def _count_phrase(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def convert(value: Value, declared: Any, what: str) -> Value:

@@ -26,10 +26,10 @@ from archir.diagnostics.errors import exceeds, fail
 from archir.diagnostics.escaping import escape_to_line
 from archir.ir.graph import Constraint
 from archir.spaces.architecture import Architecture, choice_columns
-from archir.spaces.counting import format_count
 from archir.spaces.optimal.answers import Answer, optimize
 from archir.spaces.optimal.problem import Objective, as_number, compile_problem
 from archir.spaces.space import Space
+from archir.utils.counts import count_noun
 from archir.utils.frames import Tabular
 
 MAX_POINTS = 100_000
@@ -64,7 +64,7 @@ class Front(Tabular):
     def __repr__(self) -> str:
         suffix = "" if self.complete else ", not all of them"
         return escape_to_line(
-            f"<Front of {' and '.join(self.names)}: {format_count(len(self.points), 'architecture')}{suffix}>"
+            f"<Front of {' and '.join(self.names)}: {count_noun(len(self.points), 'architecture')}{suffix}>"
         )
 
     def columns(self) -> dict[str, list[Any]]:

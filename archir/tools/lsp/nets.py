@@ -21,6 +21,7 @@ from archir.language.syntax import ast
 from archir.pictures.labels import amount
 from archir.spaces.space import Space
 from archir.tools.lsp.view import View
+from archir.utils.counts import count_noun
 
 MAX_VALUES = 6
 """Maximum number of different values that are kept per syntax node."""
@@ -199,7 +200,7 @@ def summaries(view: View, nets_of_text: list[Net]) -> Iterator[tuple[ast.Definit
         for net in nets_of_text:
             name = definition.name.text
             if definition.word == "net" and net.graph.name == name:
-                count_text = [] if net.size is None else [f"{net.size:,} architecture{'s' if net.size != 1 else ''}"]
+                count_text = [] if net.size is None else [count_noun(net.size, "architecture")]
                 texts = [*count_text, *_cost_texts(net.costs)]
             elif definition.word != "net" and (costs := net.block_costs(name)) is not None:
                 texts = _cost_texts(costs)

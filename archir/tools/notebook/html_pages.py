@@ -16,9 +16,10 @@ from archir.pages import fragments
 from archir.passes.cost import Cost, cost
 from archir.pictures.labels import outcomes, tags, taken
 from archir.spaces.architecture import Architecture
-from archir.spaces.counting import format_count, try_quickly
+from archir.spaces.counting import try_quickly
 from archir.spaces.optimal.answers import Answer
 from archir.spaces.space import Space
+from archir.utils.counts import inflect, round_count
 from archir.utils.frames import Tabular
 
 MAX_COSTED_NODES = 1_000
@@ -63,12 +64,12 @@ class Counts:
         return (
             format_exactly(self.size),
             format_exactly(self.satisfying),
-            format_exactly(most) if least == most else f"{least:,} to {format_exactly(most)}",
+            format_exactly(most) if least == most else f"{format_exactly(least)} to {format_exactly(most)}",
         )
 
     def __repr__(self) -> str:
         size, satisfying, within = self.texts
-        parts = [f"{self.name}: {format_count(self.size, 'architecture')}"]
+        parts = [f"{self.name}: {round_count(self.size)} {inflect('architecture', self.size)}"]
         if satisfying != size:
             parts.append(f"{satisfying} satisfy the requirements on choices")
         if within != satisfying:
@@ -78,7 +79,7 @@ class Counts:
 
 def format_exactly(number: int) -> str:
     """Format a number with all its digits, or approximately if it has more than 100."""
-    return f"{number:,}" if number < 10**100 else format_count(number, "").strip()
+    return f"{number:,}" if number < 10**100 else round_count(number)
 
 
 @singledispatch
@@ -144,13 +145,11 @@ def _graph_facts(graph: Graph) -> dict[str, object]:
 @to_html.register
 def _space(value: Space) -> str:
     graph = value.graph
-    values: dict[str, object] = {
-        "architectures": format_count(try_quickly(lambda: value.size), "architecture").rpartition(" ")[0]
-    }
+    size = try_quickly(lambda: value.size)
+    values: dict[str, object] = {"architectures": "many" if size is None else round_count(size)}
     if any(constraint.cost is None and constraint.keyword == "require" for constraint in graph.constraints):
         satisfying = try_quickly(lambda: value.satisfying)
-        satisfying_text = "" if satisfying is None else format_count(satisfying, "architecture").rpartition(" ")[0]
-        values["satisfying the requirements on choices"] = satisfying_text
+        values["satisfying the requirements on choices"] = "" if satisfying is None else round_count(satisfying)
     bounds = ", ".join(constraint.text for constraint in graph.constraints if constraint.cost is not None)
     values |= {
         "choices": f"{len(value.choices):,}",

@@ -15,9 +15,9 @@ import onnx
 from archir.backends.samples import Arrays, Evaluator, Samples
 from archir.data.metadata import labels_metadata
 from archir.diagnostics.errors import ArchError, fail
-from archir.search.fronts import is_fraction
 from archir.utils.files import staged_output
 from archir.utils.json_values import replace_nonfinite
+from archir.utils.metrics import is_fraction
 from archir_onnx.files import external
 from archir_onnx.files.models import MAX_BYTES, report_path
 from archir_onnx.quantization import layers as lay

@@ -50,7 +50,9 @@ def read(name: str, inputs: Inputs) -> Source:
     Raises ArchError: A1101 (the data set cannot be loaded), A1102 (its columns do not fit the net), A1112 (the package
     `datasets` is not installed).
     """
-    datasets = require_package("datasets", "datasets", "the hub of Hugging Face")
+    datasets = require_package(
+        "datasets", "datasets", "the hub of Hugging Face", "; `parquet:FOLDER` reads a local copy"
+    )
     name, _, columns = name.partition("#")
     _, targets = split_targets(f"#{columns}")
     name, _, configuration = name.partition("@")

@@ -260,14 +260,15 @@ def split_files(files: Sequence[Path]) -> list[list[Path]]:
     return [train, test] if train and test else [train or test]
 
 
-def require_package(package: str, extra: str, feature: str) -> Any:
+def require_package(package: str, extra: str, feature: str, or_else: str = "") -> Any:
     """Import an optional package.
 
     `extra` is the extra of archir that installs the package; `feature` is the text that messages use for the feature
-    that needs it. Raises ArchError (A1112), with the install command as a hint, if the package is not installed.
+    that needs it. Raises ArchError (A1112), with the install command and `or_else` as a hint, if the package is not
+    installed.
     """
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        hint = f"pip install 'archir[{extra}]'"
+        hint = f"pip install 'archir[{extra}]'{or_else}"
         raise fail("A1112", f"{feature} needs the package `{package.split('.')[0]}`: {error}", None, hint) from None

@@ -259,9 +259,8 @@ def test_a_missing_package_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(source.importlib, "import_module", none)
     with pytest.raises(ArchError, match=r"A1112.*Parquet needs the package `pyarrow`.*\n.*'archir\[data\]'"):
         load(f"parquet:{tmp_path}", (3, 8, 8))
-    with pytest.raises(
-        ArchError, match=r"A1112.*hub of Hugging Face needs the package `datasets`.*\n.*'archir\[datasets\]'"
-    ):
+    hint = r"'archir\[datasets\]'; `parquet:FOLDER` reads a local copy"
+    with pytest.raises(ArchError, match=rf"A1112.*hub of Hugging Face needs the package `datasets`.*\n.*{hint}"):
         load("hf:uoft-cs/cifar10", (3, 8, 8))
     monkeypatch.undo()
     assert require_package("json", "data", "a test") is json

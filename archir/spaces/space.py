@@ -85,6 +85,7 @@ class Space:
         self.choices = [decision.choice for decision in self.order]
         self._rows = RowSampler(self.order)
         self._bounds = [c for c in graph.constraints if c.cost is not None]
+        self._cost_files = self._bounds
 
     def __repr__(self) -> str:
         size = try_quickly(lambda: self.size)
@@ -548,7 +549,7 @@ class Space:
         conditions = self._conditions("where", "require")
         return Bounds(
             self._bounds,
-            Account(self.graph, self.order, conditions, bounded_cost_rules(self.graph, self._bounds), draw),
+            Account(self.graph, self.order, conditions, bounded_cost_rules(self.graph, self._cost_files), draw),
             self._rows,
         )
 
@@ -580,10 +581,15 @@ class Space:
 
     @cached_property
     def unbounded(self) -> Space:
-        """Space of the architectures that satisfy all constraints except bounds on costs."""
+        """Space of the architectures that satisfy all constraints except bounds on costs.
+
+        A cost such as `latency("cpu.json")` is read from the same file as in those bounds.
+        """
         graph = copy(self.graph)
         graph.constraints = [constraint for constraint in graph.constraints if constraint.cost is None]
-        return Space(graph)
+        space = Space(graph)
+        space._cost_files = self._cost_files
+        return space
 
     def _max_cost(self, cost: str) -> int:
         """Return the largest value of a cost, ignoring bounds on costs."""

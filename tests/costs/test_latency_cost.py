@@ -288,6 +288,24 @@ def test_rejects_one_table_name_for_two_files(folder: Path) -> None:
     assert space.where('latency("nets/t.json") <= 9ms').count()[0] == space.size
 
 
+@pytest.mark.parametrize("here", [True, False])
+def test_required_table_is_used_from_another_folder(here: bool, folder: Path) -> None:
+    """All questions about costs read the net's table, also where the current folder has another of this name."""
+    (folder / "nets").mkdir()
+    free = archir.loads(CUT["depth"])
+    codes, times = everything(free, measured(free, folder / "nets" / "t.json"))
+    limit = int(np.median(times))
+    if here:
+        measured(free, folder / "t.json", Correction(scale=1, offset=2.0 * limit, networks=9))
+    space = archir.load(written(folder / "nets", f"require {COST} <= {limit}"))
+    params = free.cost(codes, ["params"])["params"]
+    assert archir.optimize(space, maximize="params").values[0] == params[times <= limit].max()
+    assert archir.optimize(space, minimize=COST).values[0] == times.min()
+    assert min(point.values[1] for point in archir.exact_front(space, "params", COST).points) == times.min()
+    assert (space.cost(codes, [COST])[COST] == times).all()
+    assert (space.unbounded.cost(codes, [COST])[COST] == times).all()
+
+
 def test_printed_graph_keeps_latency_requirement(folder: Path) -> None:
     free = archir.loads(CUT["depth"])
     _, times = everything(free, measured(free))

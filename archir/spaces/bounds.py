@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -35,7 +36,9 @@ def bounded_cost_rules(graph: Graph, constraints: Sequence[Constraint]) -> dict[
             first = bounds.setdefault(str(bound.cost), bound)
             if first.table != bound.table:
                 text = f"`{bound.cost}` refers to two different files, {first.table} and {bound.table}"
-                raise fail("A1507", text, bound.span, "write one of the paths differently, such as ./cpu.json")
+                there = next((table for table in (bound.table, first.table) if table and table.exists()), "cpu.json")
+                hint = f"write one of the paths differently, such as ./{os.path.relpath(there)}"
+                raise fail("A1507", text, bound.span, hint)
     rules: dict[str, Rule] = {}
     for name, bound in bounds.items():
         from archir.costs.latencies.files import latency_cost

@@ -113,7 +113,7 @@ class OnnxBackend:
         with staged_output(path, (certificate_path(path), report_path(path))) as draft:
             files = save(model, draft)
             if reference is None:
-                check(draft)
+                check(draft, export_options.runtime)
                 report = Report(float("nan"), float("nan"), (), (), len(model.proto.graph.node))
             else:
                 report = verify(

@@ -22,7 +22,7 @@ def with_opset(graph: Graph, options: ExportOptions) -> ExportOptions:
 
     The opset is the lowest with an operator for every operation of the graph. Operators of opsets for which the runtime
     in the options lacks kernels do not count, and are decomposed; without a runtime, those of opsets after
-    PORTABLE_OPSET.
+    PORTABLE_OPSET. Models in bfloat16 get at least BFLOAT16_OPSET, if the runtime has kernels of that opset.
     """
     if options.opset is not None:
         return options
@@ -31,4 +31,6 @@ def with_opset(graph: Graph, options: ExportOptions) -> ExportOptions:
     limit = PORTABLE_OPSET if options.runtime is None else RUNTIMES[options.runtime]
     wanted = {OPERATOR_OPSETS.get(type(graph[number].op), 0) for number in graph}
     least = BFLOAT16_OPSET if options.precision == "bfloat16" else min(OPSETS)
+    if options.runtime is not None:
+        least = min(least, limit)
     return replace(options, opset=max(least, *(opset for opset in wanted if opset <= limit)))

@@ -17,7 +17,13 @@ from archir.backends.comparison import Difference, random_input
 from archir.diagnostics.errors import ArchError, fail, join_names
 from archir.diagnostics.escaping import escape_to_line
 from archir.ir.types import TensorType
-from archir_onnx.lowering.export_options import DEFAULT_OPTIONS, OPSETS, ExportOptions, PixelNormalization
+from archir_onnx.lowering.export_options import (
+    DEFAULT_OPTIONS,
+    OPSETS,
+    RUNTIMES,
+    ExportOptions,
+    PixelNormalization,
+)
 from archir_onnx.lowering.interface import denormalize_inputs, normalize_inputs
 from archir_onnx.running.sessions import CPU, NO_KERNEL, available_providers, run, session
 
@@ -97,10 +103,11 @@ class Report:
         )
 
 
-def check(model: onnx.ModelProto | Path) -> None:
+def check(model: onnx.ModelProto | Path, runtime: str | None = None) -> None:
     """Run the ONNX checker with full shape inference.
 
-    Raises ArchError: A0911 (a model in bfloat16 needs a newer opset), A0915 (any other problem).
+    Raises ArchError: A0911 (a model in bfloat16 needs a newer opset, which `runtime` may lack), A0915 (any other
+    problem).
     """
     try:
         onnx.checker.check_model(model if isinstance(model, onnx.ModelProto) else str(model), full_check=True)
@@ -109,6 +116,9 @@ def check(model: onnx.ModelProto | Path) -> None:
         opset, operators = required_opset(proto) if _in_bfloat16(proto) else (0, [])
         if operators:
             text = f"models in bfloat16 with {join_names(operators, 4)} need opset {opset}"
+            if runtime is not None and RUNTIMES[runtime] < opset:
+                text = f"{text}; the latest of {runtime} is {RUNTIMES[runtime]}"
+                raise fail("A0911", text, None, "use --fp16") from None
             raise fail("A0911", text, None, f"--opset {opset}") from None
         raise fail("A0915", f"the ONNX checker rejects the model: {error}") from None
 
@@ -134,7 +144,7 @@ def verify(
     The model runs on `providers`, by default on all available ones that support it; float32 models must run on the
     CPU. `sizes` maps additional sizes to the input types at these sizes. Raises ArchError (A0913 to A0915).
     """
-    check(path)
+    check(path, options.runtime)
     tolerance = TOLERANCES[options.precision] if tolerance is None else tolerance
     nodes = len(onnx.load(path, load_external_data=False).graph.node)
     sessions, refusal = _sessions(path, options, providers)

@@ -23,8 +23,9 @@ NETS = {
     "gelu": "x |> conv(8, kernel=3) |> gelu |> max_pool(kernel=2, stride=2) |> global_avg_pool",
     "group norm": "x |> conv(8, kernel=3) |> group_norm(2) |> mish |> global_avg_pool",
     "attention": "x |> patch_embedding(16, 4) |> rms_norm |> multi_head_attention(4) |> mean_over(0)",
+    "linear": "x |> flatten",
 }
-OPSETS = {"convolutions": 17, "mish": 18, "gelu": 20, "group norm": 21, "attention": 17}
+OPSETS = {"convolutions": 17, "mish": 18, "gelu": 20, "group norm": 21, "attention": 17, "linear": 17}
 """Lowest opset with an operator for every operation, of those that all runtimes have kernels for."""
 
 
@@ -77,6 +78,17 @@ def test_rejects_options_that_exclude_the_runtime(options: dict[str, object], te
 def test_bfloat16_and_standard_attention_get_an_opset_that_has_them(tmp_path: Path) -> None:
     assert opset_of(exported("convolutions", tmp_path / "a.onnx", precision="bfloat16")) == 22
     assert opset_of(exported("attention", tmp_path / "b.onnx", attention="standard")) == 23
+
+
+@pytest.mark.parametrize("runtime", [name for name, limit in RUNTIMES.items() if limit < 22])
+def test_bfloat16_stays_within_the_kernels_of_the_runtime(runtime: str, tmp_path: Path) -> None:
+    expected = f"A0911.*`Conv`.* need opset 22; the latest of {runtime} is {RUNTIMES[runtime]}\n  hint: use --fp16"
+    for options in ({}, {"opset": 17}):
+        with pytest.raises(ArchError, match=expected):
+            exported("convolutions", tmp_path / "net.onnx", precision="bfloat16", runtime=runtime, **options)
+    assert not [*tmp_path.iterdir()]
+    model = exported("linear", tmp_path / "net.onnx", precision="bfloat16", runtime=runtime)
+    assert opset_of(model) == RUNTIMES[runtime]
 
 
 @pytest.mark.parametrize("name", NETS)

@@ -68,7 +68,7 @@ def save(imported: Imported, program: Path, origin: str = "") -> Saved:
 
     `net.import.safetensors` is written only if needed; it holds the source tensors with elements that belong to no
     weight. If one of the files cannot be written, none is written. `origin` describes the source. Raises ArchError:
-    A0809 (a file exists that archir did not write), and errors of decompiling.
+    A0809 (a file exists that archir did not write or that belongs to another file), and errors of decompiling.
     """
     require_import_replaceable(program)
     result = program_of(imported)
@@ -94,10 +94,23 @@ def save(imported: Imported, program: Path, origin: str = "") -> Saved:
 
 
 def require_import_replaceable(program: Path) -> None:
-    """Raise ArchError (A0809) if any file of an import exists and was not written by archir."""
-    for file in (program, program.with_suffix(".safetensors"), map_path(program), leftover_path(map_path(program))):
+    """Raise ArchError (A0809) if a file of an import exists that archir did not write or that belongs to another
+    file."""
+    require_weights_replaceable(program)
+    for file in (program, map_path(program), leftover_path(map_path(program))):
         require_overwritable(file)
     require_writable(program)
+
+
+def require_weights_replaceable(network: Path) -> None:
+    """Raise ArchError (A0809) if the weights beside a network's file, `net.arch` or `net.py`, may not be replaced.
+
+    This is the case if archir did not write them, or if they belong to the other of these two files: to the program if
+    there is a map, because only programs have one.
+    """
+    owner = network.with_suffix(".arch" if map_path(network).exists() else ".py")
+    taken = owner != network and owner.exists()
+    require_overwritable(network.with_suffix(".safetensors"), owner if taken else None)
 
 
 def program_of(imported: Imported) -> Program:

@@ -57,7 +57,7 @@ def export_command(
     archir export run -o net.onnx --preprocess      accepts raw inputs and normalises them
     archir export run -o net.onnx --fp16 --batch 1  smaller, one image at a time
     archir export run -o net.py                     PyTorch code, with net.safetensors
-    archir export run -o net.arch                   a program, with net.safetensors
+    archir export run -o trained.arch               a program, with trained.safetensors
     archir export net.safetensors --to source -o model.safetensors   by the names of the import
     """
     if to == "source":

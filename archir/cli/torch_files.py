@@ -51,7 +51,14 @@ def export_run(run: Path, output: Path, form: str, block: str | None, as_trained
 
 
 def write_python(graph: Graph, output: Path, module: Any | None, block: str | None) -> list[Path]:
-    """Write a network or one of its blocks as Python code, with the module's weights beside it; return the paths."""
+    """Write a network or one of its blocks as Python code, with the module's weights beside it; return the paths.
+
+    Raises ArchError (A0809) if a file may not be replaced, for example weights that belong to a program.
+    """
+    if module is not None:
+        from archir.backends.imports import require_weights_replaceable  # needed only for Python files
+
+        require_weights_replaceable(output)
     torch = backends.get("torch")
     text = torch.emit(graph) if block is None else torch.emit_block(graph, block)
     scope = only_call(graph, block) if module is not None and block is not None else ""

@@ -121,10 +121,11 @@ def protect_outputs() -> Iterator[Outputs]:
         _outputs.reset(token)
 
 
-def _require_ours(path: Path, *, derived: bool = False) -> None:
+def _require_ours(path: Path, *, derived: bool = False, owner: Path | None = None) -> None:
     """Raise ArchError (A0809) if `path` is a protected file that archir did not write or this command reads.
 
-    A `derived` path (one that the user did not type) is protected in any folder.
+    A `derived` path (one that the user did not type) is protected in any folder. A file that belongs to an `owner`,
+    another file, is protected even if archir wrote it.
     """
     outputs, resolved = _outputs.get(), path.resolve()
     if outputs is None:
@@ -140,16 +141,19 @@ def _require_ours(path: Path, *, derived: bool = False) -> None:
         return
     if outputs is not None and resolved in outputs.inputs:
         raise fail("A0809", f"cannot write {path}: the command reads this file", None, "name another file")
-    if _digest(path) in _ledger():
+    reason, other = "archir did not write the file that is there, or it was changed since", "name another file"
+    if owner is not None:
+        reason, other = f"it belongs to {owner}", f"use another name than {path.stem}, such as {path.stem}_2"
+    elif _digest(path) in _ledger():
         return
-    reason = "archir did not write the file that is there, or it was changed since"
     remedy = "move the existing one away" if outputs is None else "replace it with --force"
-    raise fail("A0809", f"cannot write {path}: {reason}", None, f"name another file, or {remedy}")
+    raise fail("A0809", f"cannot write {path}: {reason}", None, f"{other}, or {remedy}")
 
 
-def require_overwritable(path: Path) -> None:
-    """Raise ArchError (A0809) if a file exists at `path` that archir did not write or that was changed afterwards."""
-    _require_ours(path, derived=True)
+def require_overwritable(path: Path, owner: Path | None = None) -> None:
+    """Raise ArchError (A0809) if a file exists at `path` that archir did not write, that was changed afterwards, or
+    that belongs to an `owner`, another file."""
+    _require_ours(path, derived=True, owner=owner)
 
 
 def _record(path: Path, *, derived: bool = False) -> None:

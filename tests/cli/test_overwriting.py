@@ -135,6 +135,22 @@ def test_import_does_not_overwrite_foreign_weights(home: Path) -> None:
         archir.save_import(archir.from_onnx("net.onnx"), "other.arch")
 
 
+def test_program_and_python_file_do_not_replace_the_weights_of_each_other(home: Path) -> None:
+    python, program = "compile net.arch --weights net.safetensors -o made/c2.py", "import net.onnx -o made/c2.arch"
+    for first, second, owner in ((python, program, "c2.py"), (program, python, "c2.arch")):
+        assert ran(first).exit_code == 0
+        assert ran(first).exit_code == 0, "a command replaces its own weights"
+        before = files(home / "made")
+        said = ran(second)
+        assert said.exit_code == 1
+        weights = Path("made/c2.safetensors")
+        assert f"cannot write {weights}: it belongs to {weights.with_name(owner)}" in said.output
+        assert "hint: use another name than c2, such as c2_2, or replace it with --force" in said.output
+        assert files(home / "made") == before
+        assert ran(f"{second} --force").exit_code == 0
+        shutil.rmtree(home / "made")
+
+
 @pytest.mark.parametrize("name", ["architecture.json", "weights.safetensors", "training.json", "checkpoint.json"])
 def test_train_does_not_write_into_foreign_folder(name: str, home: Path) -> None:
     (home / "run").mkdir()

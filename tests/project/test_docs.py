@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import shlex
@@ -21,6 +22,8 @@ from pydantic import BaseModel
 import archir
 from archir.api import loading
 from archir.cli import main
+from archir.cli.compile import compile_command
+from archir.cli.export import export_command
 from archir.diagnostics.errors import ArchError
 from archir.diagnostics.explain import codes, page
 from archir.diagnostics.work import MAX_WORK
@@ -270,6 +273,20 @@ def test_every_code_and_every_command_is_listed() -> None:
     listed, commands = generate.diagnostics(), generate.command_line()
     assert [code for code in codes() if f"{code}.md" not in listed] == []
     assert [name for name in main.list_commands(click.Context(main)) if f"`archir {name}`" not in commands] == []
+
+
+def test_export_options_are_those_of_the_commands_and_of_the_function() -> None:
+    text = " ".join((ROOT / "docs" / "deployment.md").read_text("utf-8").partition("## Export to ONNX")[2].split())
+    rows = text.partition("| option |")[2].partition("`archir compile")[0]
+    listed = {flag for cell in re.findall(r"\| (`--[^|]*) \|", rows) for flag in re.findall(r"`(--[a-z0-9-]+)", cell)}
+    export, compiled = (
+        {flag: one.name for one in command.params for flag in one.opts} for command in (export_command, compile_command)
+    )
+    exceptions = text.partition("has the same options, except for ")[2].partition(", for networks")[0]
+    assert listed - compiled.keys() == {*re.findall("`(.*?)`", exceptions)}
+    names = text.partition("The options of the command have these names: ")[2].partition(" For `--labels`")[0]
+    of_function = {export[flag] for flag in listed} & {*inspect.signature(archir.export).parameters}
+    assert of_function <= {*re.findall(r"`(\w+)`", names)}
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)

@@ -135,7 +135,7 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     """Read and validate a certificate. Raises ArchError (A0917)."""
-    hint = "`archir export` writes it beside the model"
+    hint = "`archir export` and `archir compile` write it beside the model, `archir.export` with certified=True"
     try:
         content = json.loads(read_bytes(path, MAX_BYTES).decode(), parse_constant=_reject_constant)
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:

@@ -13,6 +13,7 @@ from archir.cli.options import json_option
 from archir.cli.output import emit, say
 from archir.cli.param_types import PathParam
 from archir.diagnostics.escaping import escape_to_line
+from archir.language.file_kinds import require_kind
 
 
 def _validate_digest(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -36,8 +37,8 @@ def _validate_digest(_: click.Context, __: click.Parameter, value: str | None) -
 )
 @json_option
 def verify_command(model: Path, devices: tuple[str, ...], trust: str | None, as_json: bool) -> None:
-    """Verify that MODEL, an ONNX file or a torch package, matches its certificate MODEL.json, written by `archir
-    export`.
+    """Verify that MODEL, an ONNX file or a torch package, matches its certificate, the file MODEL.json
+    beside it.
 
     \b
     archir verify net.onnx
@@ -55,6 +56,7 @@ def verify_command(model: Path, devices: tuple[str, ...], trust: str | None, as_
     if packaged:
         result = backends.get("torch").verify(model, devices, trust=trust)
     else:
+        require_kind(model, ".onnx", "A0916")
         result = backends.get("onnx").verify(model, tuple(PROVIDERS[name] for name in devices))
     if as_json:
         emit({"files": result.files, "differences": result.differences, "certificate": result.certificate})

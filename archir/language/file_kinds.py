@@ -10,6 +10,8 @@ _KINDS = {
     ".arch": ("a space or a network", '`archir check {file}` proves it; a recipe names it, `space = "{name}"`'),
     ".toml": ("TOML, as recipes are", "`archir search {file}` runs a recipe, and with `--check` only checks it"),
     ".json": ("JSON, as architectures are", "`--arch {file}`, after the space that it belongs to"),
+    ".onnx.json": ("a certificate", "`archir verify {model}` compares the model with it"),
+    ".pt2.json": ("a certificate", "`archir verify {model}` compares the package with it"),
     ".onnx": (
         "an ONNX model",
         "`archir import {file} -o net.arch` writes a program; `archir show`, `verify` and `bench` take the model",
@@ -20,10 +22,14 @@ _KINDS = {
 }  # fmt: skip
 """Maps each file suffix to a description and a hint naming the command that takes such files.
 
-The hints are format strings with the fields `file` (path), `name` (file name) and `stem` (file name without
-suffix).
+The hints are format strings with the fields `file` (path), `model` (path without the last suffix), `name` (file name)
+and `stem` (file name without the last suffix).
 """
-_EXPECTED = {".arch": "a program that ends in .arch", ".toml": "a recipe that ends in .toml"}
+_EXPECTED = {
+    ".arch": "a program that ends in .arch",
+    ".toml": "a recipe that ends in .toml",
+    ".onnx": "a model that ends in .onnx or .pt2",
+}
 """Maps each suffix that `require_kind` can require to a description of such a file."""
 
 
@@ -40,6 +46,6 @@ def require_kind(path: Path, suffix: str, code: str) -> None:
     """
     if path.suffix == suffix or path.suffix not in _KINDS or not path.is_file():
         return
-    description, usage = _KINDS[path.suffix]
-    hint = usage.format(file=path, name=path.name, stem=path.stem)
+    description, usage = _KINDS.get("".join(path.suffixes[-2:]), _KINDS[path.suffix])
+    hint = usage.format(file=path, model=path.with_suffix(""), name=path.name, stem=path.stem)
     raise fail(code, f"{path} is {description}; this takes {_EXPECTED[suffix]}", None, hint)

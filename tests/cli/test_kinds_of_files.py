@@ -18,7 +18,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("small.arch").write_text(snippets(ROOT / "README.md", "arch")[0].text)
     Path("small.toml").write_text(RECIPE)
-    Path("net.json").write_text("{}")
+    Path("certified").mkdir()
+    for name in ("net.json", "certified/net.onnx.json", "certified/net.pt2.json"):
+        Path(name).write_text("{}")
     for name in ("net.onnx", "net.pt2", "net.safetensors"):
         Path(name).write_bytes(b"\x80\xfb")
     Path("net.py").write_text("import torch\n")
@@ -49,6 +51,21 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "quantize small.arch -o out.onnx",
             "convert the program to ONNX first: `archir compile small.arch -o",
         ),
+        (
+            "verify small.arch",
+            "A0916]: small.arch is a space or a network; this takes a model that ends in .onnx or .pt2",
+        ),
+        ("verify net.py", "A0916]: net.py is Python; this takes a model that ends in .onnx or .pt2"),
+        ("verify net.json", "A0916]: net.json is JSON, as architectures are; this takes a model"),
+        ("verify certified/net.onnx.json", "A0916]: certified/net.onnx.json is a certificate; this takes a model"),
+        ("verify certified/net.onnx.json", "hint: `archir verify certified/net.onnx` compares the model with it"),
+        ("verify certified/net.pt2.json", "hint: `archir verify certified/net.pt2` compares the package with it"),
+        ("verify net.onnx", "A0917]: cannot read the certificate net.onnx.json: No such file or directory"),
+        (
+            "verify net.onnx",
+            "hint: `archir export` and `archir compile` write it beside the model, `archir.export` with",
+        ),
+        ("verify none.json", "A0916]: there is no model none.json"),
         ("search none.arch", "A2201]: cannot read the recipe none.arch: No such file or directory"),
         ("check none.toml", "A0801]: cannot read none.toml: No such file or directory"),
     ],

@@ -265,9 +265,9 @@ def fit_latency(
 
     from archir.costs.latencies.fitting import fit_model
 
-    known = _with_known_bounds(space, None, path)
-    unbounded = known.unbounded
-    reference = known.sample_codes(_REFERENCE_NETWORKS, np.random.default_rng(seed))
+    bounded = _with_known_bounds(space, None, path)
+    unbounded = bounded.unbounded
+    reference = bounded.sample_codes(_REFERENCE_NETWORKS, np.random.default_rng(seed))
     codes = np.array([architecture.codes for architecture in architectures], np.int16).reshape(
         len(architectures), len(space.order)
     )

@@ -44,6 +44,7 @@ def measure_operations(
     batch: int = 1,
     threads: int | None = None,
     resume: bool = False,
+    force: bool = False,
     progress: ProgressWrapper | None = None,
 ) -> LatencyTable:
     """Time every operation of a space on a device and write a latency table.
@@ -56,6 +57,7 @@ def measure_operations(
         threads: Number of CPU threads, by default one per core.
         resume: Add the operations that are missing from an existing table, by default with the table's number of
             threads.
+        force: Replace an existing table, unless `resume` is set.
         progress: `progress(items, count, label)` wraps the iteration over operations, to report progress.
 
     Returns:
@@ -63,7 +65,8 @@ def measure_operations(
 
     Raises:
         ArchError: A1501 (the existing file is not a table), A1503 (it was measured on another machine or with other
-            settings), A1505 (no such device), A1506 (the file exists and `resume` is not set).
+            settings), A1505 (no such device), A1506 (the file exists and neither `resume` nor `force` is
+            set).
 
     Examples:
         >>> archir.measure_operations(space, "cpu.json", threads=1)
@@ -74,9 +77,10 @@ def measure_operations(
 
     graph = as_graph(space)
     existing = None
-    if Path(path).exists():
-        if not resume:
-            raise fail("A1506", f"{path} exists already", None, "continue it with --resume, or name another file")
+    if not (resume or force) and Path(path).exists():
+        hint = "continue it with --resume, replace it with --force, or name another file"
+        raise fail("A1506", f"{path} exists already", None, hint)
+    if resume and Path(path).exists():
         existing = latency_table(path)
         threads = threads or existing.threads
     with open_bench(device, batch, threads) as device_bench:

@@ -18,7 +18,7 @@ from archir.cli.param_types import Integer, OutputFile, PathParam
 from archir.cli.progress import track_progress
 from archir.diagnostics.errors import ArchError, fail
 from archir.language.elaboration.context import Limits
-from archir.utils.files import require_writable
+from archir.utils.files import Outputs, require_writable
 
 if TYPE_CHECKING:
     from archir.costs.latencies.measurement import Validation
@@ -65,14 +65,15 @@ _SEED = click.option("--seed", type=SEED, default=0, show_default=True, help="Se
 @force_option
 @net_options
 @json_option
+@click.pass_obj
 def table_command(
-    file: str, output: Path, device: Any, batch: int, threads: int | None, resume: bool,
+    outputs: Outputs, file: str, output: Path, device: Any, batch: int, threads: int | None, resume: bool,
     parameters: dict[str, Any], root: Path | None, limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
     """Time every operation of a space once, and write the times to a table.
 
     The predicted latency of an architecture is the sum over its operations. After an interruption, continue with
-    --resume.
+    --resume; to replace an existing table, use --force.
 
     \b
     archir latency table space.arch -o cpu.json --device onnxruntime-cpu --threads 1
@@ -81,8 +82,9 @@ def table_command(
     space = space_of(file, parameters, root, limits)
     try:
         latency_table = measurement.measure_operations(
-            space, output, device=device, batch=batch, threads=threads, resume=resume, progress=track_progress
-        )
+            space, output, device=device, batch=batch, threads=threads, resume=resume, force=outputs.force,
+            progress=track_progress,
+        )  # fmt: skip
     except KeyboardInterrupt:
         if output.exists():
             say(f"stopped; {output} holds the measurements so far: continue with --resume", err=True)

@@ -48,7 +48,7 @@ def test_documented_latency_program_runs(tmp_path: Path) -> None:
     (program,) = re.findall(r"```python part\n(.*?)```", (ROOT / "docs" / "latency.md").read_text(), re.DOTALL)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     run_alone(f"import archir\n{program}\n", tmp_path)
-    archir.latency_table(tmp_path / "cpu.json").check_covers(space_of("full_attention", channels=16).graph)
+    archir.latency_table(tmp_path / "attention.json").check_covers(space_of("full_attention", channels=16).graph)
 
 
 # the command
@@ -76,7 +76,7 @@ def test_a_table_is_made_validated_and_calibrated(device: str, file: str, tmp_pa
     assert data["operations"] == len(table.entries) == len(space_workloads(space.graph))
     assert (table.device, table.batch, table.threads) == (device, 1, 1)
     assert any(entry.mean > 0 for entry in table.entries.values())
-    assert "A1506" in run("table", file, "-o", path, "--device", device, code=1).stderr
+    assert "replace it with --force" in run("table", file, "-o", path, "--device", device, code=1).stderr
     again = run("table", file, "-o", path, "--device", device, "--resume")
     assert f"{len(table.entries)} operations on {device}, 1 thread, batch 1" in again.stdout
     assert archir.latency_table(path) == table
@@ -87,6 +87,16 @@ def test_a_table_is_made_validated_and_calibrated(device: str, file: str, tmp_pa
     assert all(one["measured"] > 0 and one["predicted"] >= round(table.overhead.mean) for one in data["networks"])
     assert data["error"] >= 0
     assert archir.latency_table(path) == table
+
+
+def test_a_table_from_other_conditions_is_replaced_with_force(file: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    table_of(["relu(f32[3])"]).write(path)
+    resumed = run("table", file, "-o", str(path), "--resume", "--threads", "1", code=1).stderr
+    assert "error[A1503]" in resumed
+    assert "--force" in resumed
+    run("table", file, "-o", str(path), "--force", "--threads", "1")
+    assert archir.latency_table(path).entries.keys() == space_workloads(archir.load(file).graph).keys()
 
 
 def test_calibration_is_written(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

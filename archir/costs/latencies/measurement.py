@@ -92,7 +92,9 @@ def check_same_machine(table: Conditions, device: Device, batch: int, bench: Ben
     The error lists the differences.
     """
     if differences := table.differences(conditions(device, batch, bench)):
-        raise fail("A1503", f"the latencies were measured under other conditions: {'; '.join(differences)}")
+        text = f"the latencies were measured under other conditions: {'; '.join(differences)}"
+        hint = "measure them anew; `archir latency table` with --force, without --resume, replaces a table"
+        raise fail("A1503", text, None, hint)
 
 
 def fill_table(

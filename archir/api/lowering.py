@@ -143,10 +143,7 @@ def export(
         >>> report.relative < 1e-5, [file.name for file in report.files]
         (True, ['net.onnx'])
     """
-    try:
-        output_format(None, Path(path), ONNX_FORMATS)
-    except RuleError as error:
-        raise fail("A0809", error.message) from None
+    _require_onnx_suffix(Path(path))
     torch, graph = backends.get("torch"), as_graph(graph)
     if "tokens" in dynamic:
         graph, state = trim_position_tables(graph), module.state_dict()
@@ -158,6 +155,14 @@ def export(
         runtime=runtime, precision=precision, dynamic=tuple(dynamic), batch=batch, pixels=pixels, scales=scales,
         attention=attention,
     )  # fmt: skip
+
+
+def _require_onnx_suffix(output: Path) -> None:
+    """Raise ArchError (A0809) if the name of a file to write does not end in `.onnx`."""
+    try:
+        output_format(None, output, ONNX_FORMATS)
+    except RuleError as error:
+        raise fail("A0809", error.message) from None
 
 
 def quantize(
@@ -182,7 +187,7 @@ def quantize(
 
     Args:
         path: The model.
-        output: The file to write.
+        output: The file to write; it must end in `.onnx`.
         data: The data source on which the network was trained (docs/data.md).
         pixels: Means and standard deviations of pixels scaled to 0..1, one per channel or one for all, by which images
             are normalised for the model, as for `export`; by default those of the training images.
@@ -205,9 +210,10 @@ def quantize(
         the layers that stayed in float, `scales`, the normalisation of the samples, and `classes`.
 
     Raises:
-        ArchError: A0809 (the output cannot be written), A0911 and A0933 (`pixels` or `labels` are invalid or do
-            not fit the model), A0916 (the file is not a model), A1117 (the classes of the data do not fit the model),
-            A11xx (the data is invalid), A19xx, A28xx (the model cannot be quantised, or not within `max_loss`).
+        ArchError: A0809 (the output cannot be written, or does not end in `.onnx`), A0911 and A0933 (`pixels` or
+            `labels` are invalid or do not fit the model), A0916 (the file is not a model), A1117 (the classes of the
+            data do not fit the model), A11xx (the data is invalid), A19xx, A28xx (the model cannot be
+            quantised, or not within `max_loss`).
 
     Examples:
         >>> _ = archir.export(network, "net.onnx", archir.compile(network))
@@ -215,6 +221,7 @@ def quantize(
         >>> report.mode, report.in_float
         ('static', [])
     """
+    _require_onnx_suffix(Path(output))
     if Path(path).resolve() == Path(output).resolve():
         raise fail("A0809", f"cannot write {output}: it is the model that is read", None, "name another file")
     require_writable(Path(output))

@@ -57,6 +57,12 @@ def test_rejects_models_that_cannot_be_quantized(trained: Path, tmp_path: Path, 
     assert not output.exists()
 
 
+@pytest.mark.parametrize("name", ["int8", "int8.txt"])
+def test_rejects_an_output_that_is_not_named_onnx_before_it_reads_the_model(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ArchError, match=r"A0809.*name it \.onnx"):
+        archir.quantize(tmp_path / "none.onnx", tmp_path / name, seconds=0)
+
+
 def test_rejects_image_input_with_five_channels(tmp_path: Path) -> None:
     graph = archir.loads(NET.replace("f32[1,", "f32[5,")).graph
     archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph).eval())

@@ -100,13 +100,16 @@ def _detect_format(path: Path) -> str:
     folder, targets = split_targets(str(path))
     if targets and folder.is_dir() and not path.exists():
         return "parquet" if _has_files(folder, *_PARQUET) else "csv"
+    formats = ", ".join(sorted(SOURCES))
+    if path.is_file():
+        hint = f"one of {formats} and `:` before the path name its format: `text:{path}` reads it as text"
+        raise fail("A1101", f"{path} does not end as a file of data does", None, hint)
     if not path.is_dir():
-        formats = ", ".join(sorted(SOURCES))
         hint = f"data is `digits`, a file, a folder, `MODULE:FUNCTION`, or begins with {formats} and `:`"
         word, colon, _ = str(path).partition(":")
         correction = suggest(word, SOURCES if colon else ["digits"])
         hint = f"{correction} {hint[0].upper()}{hint[1:]}" if correction else hint
-        raise fail("A1101", f"there is no folder {path}", None, hint)
+        raise fail("A1101", f"there is no file or folder {path}", None, hint)
     if _has_files(path, "*-ubyte", "*-ubyte.gz"):
         return "idx"
     if _has_files(path, "*.npy"):

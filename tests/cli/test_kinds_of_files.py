@@ -87,8 +87,9 @@ def test_onnx_model_in_place_of_program_gets_the_command_that_imports_it(command
         ("digit", "hint: did you mean `digits`? Data is `digits`, a file, "),
         ("imagse:my/photos", "hint: did you mean `images`? Data is "),
         ("elsewhere", "hint: data is `digits`, a file, "),
+        ("small.arch", "and `:` before the path name its format: `text:small.arch` reads it as text"),
     ],
 )
-def test_misspelled_data_source_gets_a_hint(source: str, said: str) -> None:
+def test_data_source_that_cannot_be_read_gets_a_hint(source: str, said: str) -> None:
     Path("small.toml").write_text(RECIPE.replace("digits", source))
     assert said in run("search", "small.toml", "-o", "run", code=1).stderr

@@ -117,7 +117,7 @@ def test_folder_above_the_classes_gets_a_hint(tmp_path: Path) -> None:
 
 
 def test_rejects_missing_empty_and_damaged_image_folders(tmp_path: Path) -> None:
-    with pytest.raises(ArchError, match=r"A1101.*there is no folder(.|\n)*begins with csv, hf, idx, images,"):
+    with pytest.raises(ArchError, match=r"A1101.*there is no file or folder(.|\n)*begins with csv, hf, idx, images,"):
         load(str(tmp_path / "none"), (3, 8, 8))
     (tmp_path / "empty").mkdir()
     with pytest.raises(ArchError, match=r"A1102.*a folder for each of two or more classes, it has 0"):

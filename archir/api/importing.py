@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archir import backends
+from archir.backends.certificates import require_model
 from archir.data.metadata import training_data_entries
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def from_onnx(
         True
     """
     file, onnx = Path(path), backends.get("onnx")
+    require_model(file)
     calls, fixed_shapes = onnx.calls(
         file, {name: tuple(shape) for name, shape in (shapes or {}).items()}, partial=partial
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from archir import backends
 from archir.api.loading import as_graph
+from archir.backends.certificates import require_model
 from archir.backends.suffixes import ONNX_FORMATS, output_format
 from archir.diagnostics.errors import ArchError, RuleError, fail
 from archir.ir.graph import Graph
@@ -225,6 +226,7 @@ def quantize(
     if Path(path).resolve() == Path(output).resolve():
         raise fail("A0809", f"cannot write {output}: it is the model that is read", None, "name another file")
     require_writable(Path(output))
+    require_model(Path(path))
     onnx = backends.get("onnx")
     interface = onnx.interface(Path(path))
     if pixels is not None:

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from archir.backends.comparison import Difference
 from archir.diagnostics.errors import describe_error, fail
+from archir.diagnostics.hints import suggest_file
 from archir.utils.files import read_bytes, sha256, write_atomic
 
 SCHEMA = 2
@@ -102,11 +103,17 @@ def write(path: Path, content: Mapping[str, Any]) -> Path:
     return certificate_path(path)
 
 
+def require_model(path: Path) -> None:
+    """Raise ArchError (A0916) if there is no file at `path`."""
+    if not path.is_file():
+        text = f"{path} is not a file" if path.exists() else f"there is no model {path}"
+        raise fail("A0916", text, None, suggest_file(path))
+
+
 def read(path: Path) -> dict[str, Any]:
     """Read the certificate of a model, and check that the model's files are unchanged. Raises ArchError (A0916 to
     A0918)."""
-    if not path.is_file():
-        raise fail("A0916", f"{path} is not a file" if path.exists() else f"there is no model {path}")
+    require_model(path)
     certificate = _read(certificate_path(path))
     if path.name not in certificate["files"]:
         hint = "a certified model cannot be renamed: restore its name, or export it under the new one"

@@ -28,11 +28,16 @@ def suggest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def suggest_file(path: Path) -> str | None:
-    """Return the hint "did you mean `x`?" for a missing file: the file beside it of its kind with the closest name."""
+    """Return the hint "did you mean `x`?" for a missing file: the file beside it with the closest name.
+
+    Only files whose suffix equals or resembles that of `path` are proposed, since others are of another kind.
+    """
     try:
         if path.exists():
             return None
-        siblings = {file.stem: file.name for file in path.parent.iterdir() if file.suffix == path.suffix}
+        files = [*path.parent.iterdir()]
+        suffixes = difflib.get_close_matches(path.suffix, {file.suffix for file in files}, cutoff=0.7)
+        siblings = {file.stem: file.name for suffix in reversed(suffixes) for file in files if file.suffix == suffix}
     except (OSError, ValueError):
         return None
     match = closest_name(path.stem, siblings, 0.6)

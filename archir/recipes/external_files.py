@@ -234,8 +234,6 @@ def results_from_files(table: Evaluate, folder: Path, space: Space) -> Results:
     """Read the results for a space's architectures from a table. Raises ArchError (A2251, A2252, A11xx)."""
     from archir.tabular.results import read_results
 
-    if not (folder / table.table).is_file():
-        raise fail("A2251", f"there is no file {folder / table.table}")
     return read_results(folder / table.table, folder / _map_path(table), space, table.measures)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from archir.diagnostics.errors import ArchError, Diagnostic, describe_error, fail
 from archir.diagnostics.escaping import escape_to_line
-from archir.diagnostics.hints import suggest
+from archir.diagnostics.hints import suggest, suggest_file
 from archir.diagrams.diagram import Choice
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
@@ -85,7 +85,8 @@ def read(path: Path, space: Space) -> AdditiveScores:
             parse_constant=_parse_exact,
         )
     except (OSError, ValueError, RecursionError) as error:
-        raise fail("A3322", f"{path} cannot be read as scores: {describe_error(error)}", None, _HINT) from None
+        text = f"{path} cannot be read as scores: {describe_error(error)}"
+        raise fail("A3322", text, None, suggest_file(path) or _HINT) from None
     if not isinstance(data, dict) or data.get("kind") != KIND or data.get("schema") != SCHEMA:
         raise fail("A3322", f"{path} is not a table of scores", None, _HINT)
     reading = _ScoresParser(str(path), {choice.path: choice for choice in space.choices})

@@ -149,8 +149,6 @@ def load_task(task: Task, folder: Path) -> LoadedTask:
     if task.apart:
         space = without_dedup(space)
     mapping = None if task.map is None else folder / task.map
-    if not (folder / task.table).is_file():
-        raise fail("A2251", f"there is no file {folder / task.table}")
     table = read_results(folder / task.table, mapping, space, task.measures)
     objective_texts = task.objectives or (f"{table.criterion}:{'max' if table.larger else 'min'}",)
     objectives = Objectives(space, objective_texts)

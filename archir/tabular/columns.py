@@ -105,7 +105,7 @@ def read_columns(path: Path) -> Columns:
         case ".parquet":
             cells = parquet.read_columns(path)
         case _:
-            text = f"a table of results must be a file {join_names(SUFFIXES)}, not `{path.name}`"
+            text = f"a table of results must end in {', '.join(SUFFIXES)}, not `{path.name}`"
             raise fail("A2251", text, None, "convert the file to one of these formats")
     return Columns(path.name, {name: _to_array(column) for name, column in cells.items()})
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from archir.costs.tables import Codes
 from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names
 from archir.diagnostics.escaping import escape_to_line
-from archir.diagnostics.hints import suggest
+from archir.diagnostics.hints import suggest, suggest_file
 from archir.diagrams.diagram import Choice, Label
 from archir.search.candidate import Candidate, Scores
 from archir.spaces.architecture import Architecture
@@ -115,8 +115,8 @@ def read_results(file: Path, mapping_file: Path | None, space: Space, measures: 
     """Read a results file for a space.
 
     `mapping_file` says what the columns mean; by default, it is the file beside `file` with the suffix `.toml`. With
-    `measures`, only these are read, in this order. Raises ArchError: A2251 (the mapping does not fit), A2252 (no row is
-    an architecture of this space), A1101, A1102, A1112 (the file cannot be read).
+    `measures`, only these are read, in this order. Raises ArchError: A2251 (no such file, or the mapping does not fit),
+    A2252 (no row is an architecture of this space), A1101, A1102, A1112 (the file cannot be read).
     """
     table, columns_map, document = _read_selected(file, mapping_file or file.with_suffix(".toml"))
     problems: list[Diagnostic] = []
@@ -159,6 +159,8 @@ def read_codes(file: Path, mapping_file: Path, space: Space) -> Codes:
 
 def _read_selected(file: Path, mapping_file: Path) -> tuple[Columns, mapping.TableMapping, Document]:
     """Return the rows of a file that the mapping selects, the mapping, and the mapping's TOML document."""
+    if not file.is_file():
+        raise fail("A2251", f"there is no file {file}", None, suggest_file(file))
     columns_map, document = mapping.read_mapping(mapping_file)
     table = columns.read_columns(file)
     for name, cell in columns_map.rows.items():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from archir.diagnostics.hints import suggest_file
 from tests.cli.test_cli import run
 from tests.conftest import ROOT
 from tests.documents import snippets
@@ -79,6 +80,30 @@ def test_wrong_file_kind_is_named_with_suitable_command(command: str, said: str)
 @pytest.mark.parametrize("command", ["compile net.onnx -o new.py", "export net.onnx -o new.onnx", "cost net.onnx"])
 def test_onnx_model_in_place_of_program_gets_the_command_that_imports_it(command: str) -> None:
     assert "archir import net.onnx -o net.arch" in run(*command.split(), code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [
+        ("quantize net.onx -o out.onnx", "net.onnx"),
+        ("import net.onx -o out.arch", "net.onnx"),
+        ("verify net.onx", "net.onnx"),
+        ("bench net.onx", "net.onnx"),
+        ("search small.tml", "small.toml"),
+        ("study small.tml", "small.toml"),
+        ("latency check small.arch net.jsn", "net.json"),
+        ("latency fit small.arch -o out.json --measured smal.cvs", "small.csv"),
+    ],
+)
+def test_missing_file_with_another_suffix_gets_the_name_of_a_similar_file(command: str, meant: str) -> None:
+    Path("small.csv").write_text("a\n1\n")
+    assert f"hint: did you mean `{meant}`?" in run(*command.split(), code=1).stderr
+
+
+@pytest.mark.parametrize("missing", ["small.toml", "small.json"])
+def test_a_file_of_another_kind_is_no_suggestion(missing: str) -> None:
+    Path("small.toml").unlink()
+    assert suggest_file(Path(missing)) is None
 
 
 @pytest.mark.parametrize(

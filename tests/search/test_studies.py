@@ -271,6 +271,7 @@ def test_partial_trainings_count_as_fraction_of_budget(folder: Path) -> None:
             r"A2261.*`local` sets `objective`",
         ),
         (('table = "results.csv"', 'table = "nothing.csv"'), r"A2251.*there is no file"),
+        (('table = "results.csv"', 'table = "result.csv"'), r"did you mean `results\.csv`"),
         (("measures =", "objectives = ['latency(\"cpu.json\"):min']\nmeasures ="), r"A1501.*cpu\.json cannot be read"),
         (("[[task]]", "[[task"), r"A2260.*not TOML"),
         (("seeds = 4", 'seeds = 4\nexecutor = "proceses"'), r"A2601.*`proceses`"),

@@ -10,6 +10,7 @@ from archir.costs.latencies.model import LatencyModel
 from archir.costs.latencies.table import LatencyTable
 from archir.costs.symbolic import Rule
 from archir.diagnostics.errors import describe_error, fail
+from archir.diagnostics.hints import suggest_file
 from archir.ir.graph import Graph
 from archir.language.elaboration.cost_names import latency_confidence, latency_file
 from archir.utils.files import read_bytes
@@ -35,7 +36,7 @@ def read_latency_file(path: str | Path, shown: str = "") -> LatencyTable | Laten
     try:
         text = read_bytes(Path(path), MAX_FILE_BYTES)
     except (OSError, ValueError) as error:
-        hint = (
+        hint = suggest_file(Path(path)) or (
             f"measure a table: archir latency table FILE -o {shown}, or fit a model: archir latency fit FILE -o {shown}"
         )
         raise fail("A1501", f"{shown} cannot be read: {describe_error(error)}", None, hint) from None

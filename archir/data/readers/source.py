@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from archir.data.inputs import Inputs
 from archir.data.resizing import Resizing, random_crop_boxes
 from archir.diagnostics.errors import ArchError, describe_error, fail
+from archir.diagnostics.hints import suggest_file
 from archir.plugins.registry import Registry
 
 if TYPE_CHECKING:  # Pillow is imported with the first image
@@ -233,13 +234,13 @@ def check_labels(display_name: str, labels: NDArray[Any], classes: int | None = 
 def read_error(path: Path | str, error: Exception | str) -> ArchError:
     """Return the error (A1101) for an unreadable source."""
     reason = error if isinstance(error, str) else describe_error(error)
-    return fail("A1101", f"cannot read {path}: {reason}")
+    return fail("A1101", f"cannot read {path}: {reason}", None, suggest_file(Path(path)))
 
 
 def existing_path(name: str | Path) -> Path:
     """Convert a name to a path. Raises ArchError (A1101) if it does not exist."""
     if not Path(name).exists():
-        raise fail("A1101", f"there is no file or folder {name}")
+        raise fail("A1101", f"there is no file or folder {name}", None, suggest_file(Path(name)))
     return Path(name)
 
 

@@ -11,6 +11,7 @@ from archir.cli.options import force_option, json_option
 from archir.cli.output import emit, say, table
 from archir.cli.param_types import OutputFile, PathParam
 from archir.diagnostics.errors import fail
+from archir.diagnostics.hints import suggest_file
 from archir.recipes.comparison import compare_runs, comparison_page
 from archir.runs.summaries import located_summaries
 from archir.utils.files import write_atomic
@@ -33,7 +34,7 @@ def compare_command(folders: tuple[Path, ...], output: Path | None, as_json: boo
     """
     for folder in folders:
         if not folder.is_dir():
-            raise fail("A1801", f"there is no folder {folder}")
+            raise fail("A1801", f"there is no folder {folder}", None, suggest_file(folder))
     located = located_summaries(*folders)
     runs = [(path, summary) for path, summary in located if summary.problem is None]
     for _, summary in located:

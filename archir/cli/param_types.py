@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from archir.diagnostics.hints import suggest_inside
 from archir.utils.files import Outputs
 
 
@@ -16,9 +17,12 @@ class PathParam(click.Path):
     """Parameter type: path of a file or folder. An empty string is rejected, since it would mean the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path. Raises a usage error if it is empty."""
+        """Return the path. Raises a usage error if it is empty, or a folder in place of a file."""
         if value == "":
             self.fail("the path is empty", param, ctx)
+        if isinstance(param, click.Argument) and not self.dir_okay and Path(value).is_dir():
+            hint = suggest_inside(Path(value), ".toml", ".onnx")
+            self.fail(f"{value} is a folder{f'; {hint}' if hint else ''}", param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -15,6 +15,7 @@ from archir.cli.options import json_option, refuse
 from archir.cli.output import emit, say, table
 from archir.cli.param_types import Integer, PathParam
 from archir.diagnostics.errors import describe_error, fail
+from archir.diagnostics.hints import suggest_file
 from archir.runs import Summary
 from archir.runs.summaries import located_summaries, short_number
 
@@ -72,7 +73,7 @@ def runs_command(folders: tuple[Path, ...], sort: str, serve: bool, port: int, a
     folders = folders or (_DEFAULT_FOLDER,)
     for folder in folders:
         if not folder.is_dir() and folder != _DEFAULT_FOLDER:
-            raise fail("A1801", f"there is no folder {folder}")
+            raise fail("A1801", f"there is no folder {folder}", None, suggest_file(folder))
     if serve:
         _serve(folders, port)
         return

@@ -10,6 +10,7 @@ from typing import Any
 
 from archir.data.metadata import training_data_metadata
 from archir.diagnostics.errors import describe_error, fail, join_names
+from archir.diagnostics.hints import suggest_file
 from archir.ir.graph import Graph
 from archir.ir.serial import from_json, to_json
 from archir.recipes import plugins
@@ -137,7 +138,7 @@ def _training_error(folder: Path) -> tuple[str, None, str | None] | None:
     Returns None if it does.
     """
     if not folder.is_dir():
-        return f"there is no folder {folder}", None, None
+        return f"there is no folder {folder}", None, suggest_file(folder)
     if not (folder / NETWORK).exists():
         runs_inside = sorted([*folder.glob(f"*/{manifest.NAME}"), *folder.glob(f"*/{NETWORK}")])
         hint = (

@@ -44,6 +44,23 @@ def suggest_file(path: Path) -> str | None:
     return f"did you mean `{siblings[match]}`?" if match is not None else None
 
 
+def suggest_inside(folder: Path, *suffixes: str) -> str | None:
+    """Return a hint for a folder in place of a file: the network of a run, or the files with these suffixes, if any."""
+    try:
+        names = sorted(file.name for file in folder.iterdir())
+    except OSError:
+        return None
+    if {"manifest.json", "hashes.json"} & {*names}:  # of a search or a training
+        is_exported = "model.onnx" in names
+        return f"its network is {folder / 'model.onnx'}" if is_exported else f"`archir export {folder} -o net.onnx`"
+    files = [str(folder / name) for name in names if Path(name).suffix in suffixes]
+    return f"name a file in it, such as {' or '.join(files[:_MAX_FILES])}" if files else None
+
+
+_MAX_FILES = 2
+"""Maximum number of files that a hint names."""
+
+
 def closest_name(name: str, candidates: Iterable[str], cutoff: float) -> str | None:
     """Return the candidate most similar to `name`, ignoring case, `-` and `_`, or None.
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from archir.diagnostics.errors import describe_error, fail
+from archir.diagnostics.hints import suggest_file
 from archir.utils.files import read_bytes
 
 NAME = "manifest.json"
@@ -99,6 +100,8 @@ def read(folder: Path) -> Manifest:
     try:
         content = read_bytes(path, MAX_BYTES)
     except FileNotFoundError:
+        if not folder.is_dir():
+            raise fail("A1801", f"there is no folder {folder}", None, suggest_file(folder)) from None
         hint = "the search was stopped before it began: start it again" if (folder / ".lock").exists() else None
         raise fail("A1801", f"{folder} is not a run: it has no {NAME}", None, hint) from None
     except OSError as error:

@@ -100,6 +100,30 @@ def test_missing_file_with_another_suffix_gets_the_name_of_a_similar_file(comman
     assert f"hint: did you mean `{meant}`?" in run(*command.split(), code=1).stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("search folder", "folder is a folder; name a file in it, such as folder/a.toml or folder/b.toml"),
+        ("quantize run -o out.onnx", "run is a folder; its network is run/model.onnx"),
+        ("verify trained", "trained is a folder; `archir export trained -o net.onnx`"),
+        ("verify empty", "empty is a folder\n"),
+        ("bench run", "A0801]: run is a folder\n  hint: its network is run/model.onnx\n"),
+        ("count folder", "A0801]: folder is a folder\n  hint: name a file in it, such as folder/net.arch\n"),
+        ("search --resume none", "A1801]: there is no folder none\n"),
+        ("search --resume runn", "A1801]: there is no folder runn\n  hint: did you mean `run`?\n"),
+        ("export runn -o out.onnx", "A1205]: there is no folder runn\n  hint: did you mean `run`?\n"),
+    ],
+)
+def test_folder_in_place_of_file_and_missing_folder_get_a_hint(command: str, said: str) -> None:
+    for file in (
+        "folder/c.toml", "folder/b.toml", "folder/a.toml", "folder/net.arch",
+        "run/manifest.json", "run/model.onnx", "trained/hashes.json", "empty/notes.txt",
+    ):  # fmt: skip
+        Path(file).parent.mkdir(exist_ok=True)
+        Path(file).write_text("")
+    assert said in run(*command.split(), code=1 if "]: " in said else 2).stderr
+
+
 @pytest.mark.parametrize("missing", ["small.toml", "small.json"])
 def test_a_file_of_another_kind_is_no_suggestion(missing: str) -> None:
     Path("small.toml").unlink()

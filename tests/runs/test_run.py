@@ -149,7 +149,7 @@ def test_rejects_folder_that_holds_other_files(tmp_path: Path) -> None:
         begun(tmp_path / "other" / "thesis.tex")
     with pytest.raises(ArchError, match=r"A1801.*is not a run"):
         Run.open(tmp_path / "other")
-    with pytest.raises(ArchError, match=r"A1801.*is not a run"):
+    with pytest.raises(ArchError, match=r"A1801.*there is no folder"):
         Run.resume(tmp_path / "none")
     assert not (tmp_path / "none").exists()
 

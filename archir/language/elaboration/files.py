@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from archir.diagnostics.errors import ArchError, Diagnostic, Note, Span, describe_error, fail
-from archir.diagnostics.hints import suggest, suggest_file
+from archir.diagnostics.hints import suggest, suggest_file, suggest_inside
 from archir.language.elaboration.module import MAX_IMPORTS, Block, Library, Module
 from archir.language.syntax import ast
 from archir.language.syntax.parse import MAX_BYTES, parse
@@ -201,7 +201,7 @@ def read_program(path: Path, max_bytes: int = MAX_BYTES, shown: str = "") -> str
         return text
     try:
         if path.is_dir():
-            raise fail("A0801", f"{shown} is a folder")
+            raise fail("A0801", f"{shown} is a folder", None, suggest_inside(path, ".arch", ".onnx"))
         with open_regular(path) as stream:
             data = stream.read(max_bytes + 1)
     except (OSError, ValueError) as error:

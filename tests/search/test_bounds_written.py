@@ -6,6 +6,7 @@ import pytest
 
 import archir
 from archir.diagnostics.errors import ArchError, Diagnostic
+from archir.language.elaboration.cost_names import LATENCY_HINT
 
 SPACE = archir.loads(
     "net n {\n input x: f32[8, 4, 4]\n repeat choose depth(1, 2, 3) { x = x |> conv(8) |> relu }\n output y = x\n}\n"
@@ -70,7 +71,20 @@ def test_bound_on_choice_is_rejected_with_require_hint(text: str) -> None:
 
 
 def test_unknown_cost_name_is_rejected_with_list_of_costs() -> None:
-    assert str(refused("wattage < 3")[0].hint).startswith("bounds are on costs: `params`, `macs`, ")
+    hint = str(refused("wattage < 3")[0].hint)
+    assert hint.startswith("bounds are on costs: `params`, `macs`, ")
+    assert hint.endswith(' and `latency("FILE")`')
+
+
+@pytest.mark.parametrize("text", ["latency(cpu.json) <= 6us", "latency(my/cpu.json) < 3", "latency(cpu.json) <= 0.5x"])
+def test_path_without_quotes_gets_the_hint_to_quote_it(text: str) -> None:
+    assert {problem.hint for problem in refused(text)} == {LATENCY_HINT}
+
+
+def test_path_without_quotes_in_a_program_gets_the_hint_to_quote_it() -> None:
+    with pytest.raises(ArchError) as caught:
+        archir.loads("net n {\n input x: f32[8]\n require latency(cpu.json) <= 6us\n output y = x |> relu\n}\n")
+    assert [(problem.code, problem.hint) for problem in caught.value.diagnostics] == [("A0201", LATENCY_HINT)]
 
 
 @pytest.mark.parametrize("text", ["macs <= 1_000_000", "macs <= 1.5M and params <= 1x", "macs > 1K", "0 < macs"])

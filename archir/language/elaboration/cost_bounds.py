@@ -13,7 +13,7 @@ from fractions import Fraction
 from archir.diagnostics.errors import ArchError, Diagnostic, Source, Span, join_names
 from archir.diagnostics.hints import suggest
 from archir.ir.graph import Constraint
-from archir.language.elaboration.cost_names import BITS, COSTS, latency_file
+from archir.language.elaboration.cost_names import BITS, COSTS, LATENCY_HINT, latency_file, latency_name
 from archir.language.elaboration.elaborate import elaborate_bounds
 
 OffsetMap = Callable[[int, bool], int]
@@ -106,9 +106,10 @@ def _with_hint(problem: Diagnostic, choices: Collection[str]) -> Diagnostic:
         if name in choices:
             hint = f"bounds are on costs, and `{name}` is a choice: narrow it in the space, with `require`, {_EXAMPLE}"
             return replace(problem, hint=hint)
-        if name in BITS:
+        if name in BITS or problem.hint == LATENCY_HINT:
             return problem
-        return replace(problem, hint=suggest(name, COSTS) or f"bounds are on costs: {join_names(COSTS, len(COSTS))}")
+        costs = [*COSTS, latency_name("FILE")]
+        return replace(problem, hint=suggest(name, COSTS) or f"bounds are on costs: {join_names(costs, len(costs))}")
     if problem.code in ("A0101", "A0102", "A0305"):
         for pattern, hint_of in _SPELLINGS:
             for match in pattern.finditer(problem.span.source.text):

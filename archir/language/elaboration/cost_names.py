@@ -31,6 +31,13 @@ LATENCY = "latency"
 """Name of the latency function in a `require`: `latency("cpu.json")` is a cost in ns from that file."""
 
 
+LATENCY_HINT = (
+    f'the path stands in quotes: `{LATENCY}("cpu.json")`; on a command line, put single quotes around the whole bound: '
+    f"`'{LATENCY}(\"cpu.json\") <= 5ms'`"
+)
+"""Hint for a latency whose path has no quotes, for example because the shell removed them."""
+
+
 def latency_name(file: str, confidence: float | None = None) -> str:
     """Return the cost name for a latency table or latency model, such as `latency("cpu.json")`."""
     return f'{LATENCY}("{file}")' if confidence is None else f'{LATENCY}("{file}", confidence={confidence:g})'
@@ -135,6 +142,8 @@ def usage(name: str) -> str:
 
 def is_cost(text: str) -> bool:
     """Return True if a text names a cost. Raises ArchError (A3321) for a cost with invalid arguments."""
+    if text.startswith(f"{LATENCY}(") and latency_file(text) is None:
+        raise fail("A3321", f"`{LATENCY}` cannot read the arguments of `{text}`", None, LATENCY_HINT)
     return text in COSTS or latency_file(text) is not None or parse_cost_call(text) is not None
 
 

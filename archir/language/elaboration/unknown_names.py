@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from archir.diagnostics.errors import Diagnostic, join_names
 from archir.diagnostics.hints import closest_name, suggest
 from archir.ir.op import OPS, op_name
-from archir.language.elaboration.cost_names import BITS, COSTS, LATENCY
+from archir.language.elaboration.cost_names import BITS, COSTS, LATENCY, LATENCY_HINT
 from archir.language.elaboration.name_analysis import assigned
 from archir.language.syntax import ast
 from archir.plugins.registry import plugin_hint
@@ -44,6 +44,8 @@ def _name_hint(tree: ast.Name, visible: Iterable[str], module: Module) -> str | 
     name, visible = tree.text, set(visible)
     if tree.span.source.text[: tree.span.start].rstrip(" \t").endswith("//"):
         return "comments begin with `#`; `//` divides and rounds down"
+    if re.search(rf"\b{LATENCY}\([^()\"\n]*$", tree.span.source.text[: tree.span.start][-256:]):
+        return LATENCY_HINT
     member = re.match(r"\.([A-Za-z_]\w*)", tree.span.source.text[tree.span.end : tree.span.end + 64])
     if member is not None and name in NAMES:
         name = member[1]

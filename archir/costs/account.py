@@ -29,7 +29,7 @@ from archir.diagnostics.hints import suggest
 from archir.diagnostics.work import budget_share
 from archir.diagrams.diagram import DiagramSizeError, Value, varies
 from archir.ir.graph import Decision, Graph, NodeId
-from archir.language.elaboration.cost_names import COST_DEFAULTS, is_cost, latency_file
+from archir.language.elaboration.cost_names import COST_DEFAULTS, is_cost, latency_file, latency_name
 from archir.passes.cost import ADDITIVE_COSTS, peak_memory
 
 PEAK = "peak_bytes"
@@ -319,9 +319,8 @@ class Account:
     def check_cost(self, name: str, summed: bool = False) -> None:
         """Raise ArchError (A1604) if no cost has this name or if, with `summed`, no additive cost has it."""
         names = self.summed if summed else self.names
-        candidates = dict.fromkeys(
-            (*names, *(further for further in COST_DEFAULTS if not (summed and further in PEAKS)))
-        )
+        others = (further for further in COST_DEFAULTS if not (summed and further in PEAKS))
+        candidates = dict.fromkeys((*names, *others, latency_name("FILE")))
         if summed and name in PEAKS:
             text = f"`{name}` is a maximum over the operations, and an additive cost is needed here"
             raise fail("A1604", text, None, f"additive costs are {', '.join(candidates)}")

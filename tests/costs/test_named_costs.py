@@ -224,6 +224,7 @@ def test_named_costs_work_in_requirements() -> None:
         ("zoo/gpt.arch:gpt", "latency(cpu.json)", r"A3321.*\n.*the path stands in quotes"),
         ("zoo/gpt.arch:gpt", "kv_bytes(batch=1.5)", "A3321.*cannot read `batch=1.5`"),
         ("zoo/gpt.arch:gpt", "flop", "A1604.*did you mean `flops`"),
+        ("zoo/gpt.arch:gpt", "latency", r"A1604.*did you mean `latency\(\"FILE\"\)`"),
     ],
 )  # fmt: skip
 def test_rejects_inapplicable_named_costs_with_reason(net: str, name: str, said: str) -> None:

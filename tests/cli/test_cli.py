@@ -464,7 +464,7 @@ def test_explain_prints_page_and_list_of_codes() -> None:
 
 def test_doctor_finds_nothing_wrong_here() -> None:
     import_all("archir_torch.importing")  # registers partial functions, too
-    found = {finding.what: finding for finding in findings()}
+    found = {finding.what: finding for finding in findings() if finding.source in ("", "archir")}
     assert found["backend torch"].value == found["backend onnx"].value == "found"
     everything, short = run("doctor", "--all").stdout, run("doctor").stdout
     assert len(short.splitlines()) <= 20

@@ -92,6 +92,7 @@ def test_onnx_model_in_place_of_program_gets_the_command_that_imports_it(command
         ("search small.tml", "small.toml"),
         ("study small.tml", "small.toml"),
         ("latency check small.arch net.jsn", "net.json"),
+        ("compile small.arch --seed 0 -o out.onnx --weights net.safetensor", "net.safetensors"),
         ("latency fit small.arch -o out.json --measured smal.cvs", "small.csv"),
     ],
 )

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from archir.backends.weight_names import NameMap, RenamedWeights
 from archir.diagnostics.errors import ArchError, Diagnostic, describe_error, fail, join_names
+from archir.diagnostics.hints import suggest_file
 from archir.ir.graph import state_name
 from archir.utils.files import open_regular, write_atomic
 
@@ -46,7 +47,8 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         text = f"{path} is not a file of weights (.safetensors), or it is damaged: {error}"
         raise fail("A0905", text) from None
     except (OSError, ValueError) as error:
-        raise fail("A0905", f"cannot read the weights in {path}: {describe_error(error)}") from None
+        text = f"cannot read the weights in {path}: {describe_error(error)}"
+        raise fail("A0905", text, None, suggest_file(path)) from None
 
 
 def load_weights(module: nn.Module, path: Path, names: NameMap | None = None) -> dict[str, str]:

@@ -103,7 +103,7 @@ def _detect_format(path: Path) -> str:
     formats = ", ".join(sorted(SOURCES))
     if path.is_file():
         hint = f"one of {formats} and `:` before the path name its format: `text:{path}` reads it as text"
-        raise fail("A1101", f"{path} does not end as a file of data does", None, hint)
+        raise fail("A1101", f"the suffix of {path} names no format of data", None, hint)
     if not path.is_dir():
         hint = f"data is `digits`, a file, a folder, `MODULE:FUNCTION`, or begins with {formats} and `:`"
         word, colon, _ = str(path).partition(":")

@@ -85,7 +85,7 @@ class Space:
         self.choices = [decision.choice for decision in self.order]
         self._rows = RowSampler(self.order)
         self._bounds = [c for c in graph.constraints if c.cost is not None]
-        self._cost_files = self._bounds
+        self._named_bounds = self._bounds  # they say from which files costs such as `latency("cpu.json")` are read
 
     def __repr__(self) -> str:
         size = try_quickly(lambda: self.size)
@@ -549,7 +549,7 @@ class Space:
         conditions = self._conditions("where", "require")
         return Bounds(
             self._bounds,
-            Account(self.graph, self.order, conditions, bounded_cost_rules(self.graph, self._cost_files), draw),
+            Account(self.graph, self.order, conditions, bounded_cost_rules(self.graph, self._named_bounds), draw),
             self._rows,
         )
 
@@ -588,7 +588,7 @@ class Space:
         graph = copy(self.graph)
         graph.constraints = [constraint for constraint in graph.constraints if constraint.cost is None]
         space = Space(graph)
-        space._cost_files = self._cost_files
+        space._named_bounds = self._named_bounds
         return space
 
     def _max_cost(self, cost: str) -> int:

@@ -221,7 +221,7 @@ def test_named_costs_work_in_requirements() -> None:
         ("zoo/gpt.arch:gpt", "prefill_macs(context=9)", "A3320.*does not take 9 tokens: `embedding` has 8 rows"),
         ("zoo/nas_bert.arch", "prefill_macs(contexts=9)", "A3321.*did you mean `context`"),
         ("zoo/gpt.arch:gpt", "kv_bytes(1, 2, \"f64\")", "A3321.*`f64` is not an element type"),
-        ("zoo/gpt.arch:gpt", "latency(cpu.json)", r"A3321.*\n.*the path stands in quotes"),
+        ("zoo/gpt.arch:gpt", "latency(cpu.json)", r"A3321.*\n.*put the path in quotes"),
         ("zoo/gpt.arch:gpt", "kv_bytes(batch=1.5)", "A3321.*cannot read `batch=1.5`"),
         ("zoo/gpt.arch:gpt", "flop", "A1604.*did you mean `flops`"),
         ("zoo/gpt.arch:gpt", "latency", r"A1604.*did you mean `latency\(\"FILE\"\)`"),

@@ -32,7 +32,7 @@ LATENCY = "latency"
 
 
 LATENCY_HINT = (
-    f'the path stands in quotes: `{LATENCY}("cpu.json")`; on a command line, put single quotes around the whole bound: '
+    f'put the path in quotes: `{LATENCY}("cpu.json")`; on a command line, put single quotes around the whole bound: '
     f"`'{LATENCY}(\"cpu.json\") <= 5ms'`"
 )
 """Hint for a latency whose path has no quotes, for example because the shell removed them."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +18,7 @@ from archir.diagnostics.errors import ArchError, fail
 from archir_onnx.running import sessions
 from archir_onnx.running.sessions import session, shape_nodes
 
+VERIFY = import_module("archir_onnx.verification.verify")  # imported before a test replaces what it imports
 CUDA = "CUDAExecutionProvider"
 CLASS_TOKEN = """
 import std.transformer
@@ -153,9 +154,8 @@ def test_export_reports_device_that_cannot_run_model(monkeypatch: pytest.MonkeyP
             raise fail("A0914", "onnxruntime cannot run the model: no memory")
         return session(model, providers, threads)
 
-    module = sys.modules["archir_onnx.verification.verify"]
-    monkeypatch.setattr(module, "available_providers", lambda: ("CPUExecutionProvider", CUDA))
-    monkeypatch.setattr(module, "session", refusing)
+    monkeypatch.setattr(VERIFY, "available_providers", lambda: ("CPUExecutionProvider", CUDA))
+    monkeypatch.setattr(VERIFY, "session", refusing)
     graph = archir.loads(CONV).graph
     report = archir.export(graph, tmp_path / "net.onnx", archir.compile(graph))
     assert report.providers == ("CPUExecutionProvider",)

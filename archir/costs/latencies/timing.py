@@ -56,6 +56,7 @@ class _Sampler:
     def __init__(self, effort: Effort) -> None:
         self._effort = effort
         self._visits: list[list[float]] = []
+        self._means: list[float] = []  # of all visits but the last
         self._calls, self._spent = 0, 0.0
 
     def begin_visit(self, timed: TimedRun) -> None:
@@ -69,6 +70,8 @@ class _Sampler:
         while warmed < self._effort.warm_ns and self._spent < self._effort.max_ns:
             took = timed(self._calls)
             warmed, self._spent = warmed + took, self._spent + took
+        if self._visits:
+            self._means.append(float(np.mean(self._visits[-1])))
         self._visits.append([])
 
     def sample(self, timed: TimedRun) -> float:
@@ -92,7 +95,8 @@ class _Sampler:
     def _error(self) -> float:
         """Return the relative standard error of the mean. Samples of one visit resemble each other, so that only
         visits count as independent if there are several."""
-        values = np.array(self._visits[0] if len(self._visits) == 1 else [np.mean(visit) for visit in self._visits])
+        last = self._visits[-1]
+        values = np.array([*self._means, np.mean(last)] if self._means else last)
         return float(values.std(ddof=1) / len(values) ** 0.5 / values.mean()) if values.any() else 0.0
 
     def timing(self) -> Timing:
@@ -119,17 +123,19 @@ def measure_in_visits(
     """Measure several functions, each by itself and warm, in many short visits.
 
     In a visit, one function runs on its own, first without being timed, so that caches hold its data as in a process
-    that runs nothing else. The visits of a function are spread over the whole time, so that a period in which something
-    else slows the machine down affects all functions alike. A function is visited until its mean is precise, at least
-    VISITS times, and not again once its time (`max_ns`) is spent. Yields the index of a function after each of its
-    first visits, with None, and after its last visit, with its timing.
+    that runs nothing else. The visits of a function are spread over the whole time, and each round of visits has a
+    random order, so that a period in which something else slows the machine down affects all functions alike. A
+    function is visited until its mean is precise, at least VISITS times, and not again once its time (`max_ns`) is
+    spent. Yields the index of a function after each of its first visits, with None, and after its last visit, with its
+    timing.
     """
     samplers = {position: _Sampler(effort) for position in range(len(timers))}
+    rng = np.random.default_rng(0)
     visit = 0
     while samplers:
         visit += 1
-        for position, sampler in [*samplers.items()]:
-            timer = timers[position]
+        for position in rng.permutation([*samplers]).tolist():
+            timer, sampler = timers[position], samplers[position]
             sampler.begin_visit(timer)
             sampled = sampler.sample(timer)
             while sampled < effort.warm_ns and not sampler.is_spent:

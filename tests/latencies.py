@@ -20,7 +20,7 @@ class FakeBench:
 
     machine = {"processor": "abacus"}  # noqa: RUF012
     threads = 1
-    skips_dead = False
+    simplified = False
 
     def __init__(self, interrupt_at: int = 10**9) -> None:
         self.asked: list[Graph] = []
@@ -36,12 +36,12 @@ class FakeBench:
         return lambda calls: calls * (100.0 + 10.0 * (len(graph) - len(graph.inputs)))
 
 
-def table_of(keys: Iterable[str], correction: Correction | None = None, skips_dead: bool = False) -> LatencyTable:
+def table_of(keys: Iterable[str], correction: Correction | None = None, simplified: bool = False) -> LatencyTable:
     """Return a table in which every operation takes as many nanoseconds as its key has characters."""
     entries = {key: Entry(mean=len(key), spread=0, samples=3) for key in keys}
     overhead = Entry(mean=1000, spread=0, samples=3)
     return LatencyTable(
-        schema_version=1, device="cpu", batch=1, threads=1, machine=FakeBench.machine, skips_dead=skips_dead,
+        schema_version=1, device="cpu", batch=1, threads=1, machine=FakeBench.machine, simplified=simplified,
         overhead=overhead, correction=correction, entries=entries,
     )  # fmt: skip
 
@@ -79,11 +79,17 @@ SMALL = {
         "y = x |> conv(4, choose k(1, 3)) |> choose b(identity, zero, relu)\n"
         "output z = y + (image |> conv(4, 1) |> choose c(gelu, zero))"
     ),
+    "zeros": net(
+        "a = image |> conv(4) |> choose a(identity, zero, relu)\n"
+        "b = image |> conv(4, 1) |> choose b(zero, gelu)\n"
+        "c = a + b |> choose c(relu, identity, zero)\n"
+        "output y = sum([c, a, b |> relu6]) |> conv(2, 1)\noutput z = b"
+    ),
     "without operands": net("output y = (image |> to_tokens) + parameter((36, choose c(1, 4)))"),
 }
 
-RUNS = [*((name, False) for name in SMALL), ("dead", True)]
-"""The small spaces, and whether they run without dead nodes."""
+RUNS = [*((name, False) for name in SMALL), ("dead", True), ("zeros", True)]
+"""The small spaces, and whether their networks are simplified before they run."""
 
 
 def filled(bench: FakeBench, space: Space, table: LatencyTable | None = None, **options: Any) -> LatencyTable:

@@ -89,7 +89,7 @@ def measure_operations(
         table = existing or benches.new_table(device, batch, device_bench)
         benches.fill_table(
             table,
-            space_workloads(graph, device_bench.skips_dead),
+            space_workloads(graph, device_bench.simplified),
             device_bench,
             save=lambda current: current.write(path),
             progress=progress or benches.without_progress,
@@ -278,8 +278,8 @@ def fit_latency(
     measured = np.asarray(nanoseconds, np.float64)
     if len(measured) != len(codes):
         raise fail("A1510", f"there are {len(codes):,} architectures, but {len(measured):,} times")
-    skips_dead = conditions is not None and conditions.skips_dead
-    counts = _counts(unbounded, np.concatenate([codes, reference]), skips_dead)
+    simplified = conditions is not None and conditions.simplified
+    counts = _counts(unbounded, np.concatenate([codes, reference]), simplified)
     model = fit_model(
         counts[: len(codes)],
         measured,
@@ -294,7 +294,7 @@ def fit_latency(
     return model
 
 
-def _counts(space: Space, codes: Codes, skips_dead: bool) -> RunCounts:
+def _counts(space: Space, codes: Codes, simplified: bool) -> RunCounts:
     """Count how often each operation runs in the network of each row of outcome codes; see `counts_of_codes`.
 
     If the decision diagrams of the space's choices become too large (A1601, A1602), every network is built and counted.
@@ -302,10 +302,10 @@ def _counts(space: Space, codes: Codes, skips_dead: bool) -> RunCounts:
     from archir.costs.latencies.counts import counts_of_codes, counts_of_graphs
 
     try:
-        return counts_of_codes(space.account, codes, skips_dead)
+        return counts_of_codes(space.account, codes, simplified)
     except LimitError:
         networks = [space.specialize(space.decode(row)) for row in codes]
-        return counts_of_graphs(networks, space.graph, skips_dead)
+        return counts_of_graphs(networks, space.graph, simplified)
 
 
 def measured_latency(

@@ -19,16 +19,12 @@ from archir.diagrams.diagram import Value, outcome_in
 from archir.diagrams.lifting import lift
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import Op
-from archir.ir.reachability import (
-    approximate_reachability,
-    execution_conditions,
-    has_constants,
-    reachability_conditions,
-)
+from archir.ir.reachability import approximate_reachability, has_constants, reachability_conditions
 from archir.ir.structure import Input, Select
 from archir.ir.types import TensorType
 from archir.ir.typing import infer, infer_reachable, lift_rule
 from archir.passes.cost import ADDITIVE_COSTS, cost_of, element_bytes
+from archir.passes.fold import execution_conditions
 
 
 @dataclass(frozen=True)
@@ -45,8 +41,8 @@ class Rule:
     Nodes share a cost if the values of their keys are equal and the operands of their keys are the same nodes. The cost
     counts once, at the first of these nodes that an architecture contains.
     """
-    skips_dead: bool = False
-    """Whether dead nodes cost nothing: those of which `execution_conditions` says that no output needs the values."""
+    simplified: bool = False
+    """Whether operations cost nothing that simplified networks do not execute (see `execution_conditions`)."""
     tokens: int | None = None
     """Number of tokens in the network's input at which the cost is computed; None for the network's own number."""
 
@@ -136,7 +132,7 @@ class SymbolicCosts:
     def own_rule_costs(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
         """Yield each node with its own cost by a rule where the node is needed; shared costs count at every node."""
         memo: dict[tuple[Op, tuple[TensorType, ...], Value], Value] = {}
-        conditions = self._execution_conditions() if rule.skips_dead else self.needed
+        conditions = self._execution_conditions() if rule.simplified else self.needed
         for number in self._executed_nodes():
             op, needed = self.graph[number].op, conditions.get(number, False)
             if not isinstance(op, Input) and needed is not False:
@@ -149,7 +145,7 @@ class SymbolicCosts:
                 yield number, memo[key]
 
     def _execution_conditions(self) -> Mapping[NodeId, Value]:
-        """Return the conditions under which nodes are needed and not dead. Raises ArchError (A1602)."""
+        """Return the conditions under which simplified networks execute nodes. Raises ArchError (A1602)."""
         if not has_constants(self.graph):
             return self.needed
         conditions = execution_conditions(self.graph)

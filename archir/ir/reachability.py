@@ -117,25 +117,22 @@ def has_constants(graph: Graph) -> bool:
     return any(graph[number].op.constant and graph.operands(number) for number in graph)
 
 
-def execution_conditions(graph: Graph) -> Reachability:
-    """Return the conditions under which an output needs the values of each node.
+def conditions_of_reads(graph: Graph, reads: Mapping[tuple[NodeId, int], Value]) -> Reachability:
+    """Return the conditions under which an output needs each node, if nodes do not always read their operands.
 
-    A node is needed by `reachability_conditions`, but its values are not, if only constant operations read it. Lowering
-    to ONNX leaves such a dead node out.
+    `reads` maps nodes and positions of operands to the conditions under which the node reads this operand.
     """
-    if not has_constants(graph):
-        return reachability_conditions(graph)
-    return _ReachabilityAnalysis(graph, exact=False, values_only=True).run()
+    return _ReachabilityAnalysis(graph, exact=False, reads=reads).run()
 
 
 class _ReachabilityAnalysis:
     """Computation of reachability conditions, in one backward pass over a graph.
 
-    With `values_only`, constant operations do not need their operands.
+    For `reads`, see `conditions_of_reads`.
     """
 
-    def __init__(self, graph: Graph, exact: bool, values_only: bool = False) -> None:
-        self.graph, self.exact, self._values_only = graph, exact, values_only
+    def __init__(self, graph: Graph, exact: bool, reads: Mapping[tuple[NodeId, int], Value] | None = None) -> None:
+        self.graph, self.exact, self._reads = graph, exact, reads or {}
         self.reachability = Reachability()
         self.sizes: dict[Value, int] = {}
         self._hulls: dict[Value, Value] = {}
@@ -146,32 +143,33 @@ class _ReachabilityAnalysis:
         for output in self.graph.outputs.values():
             self.reachability[output] = True
         for number in reversed(list(self.graph)):
-            op = self.graph[number].op
-            if number in self.reachability and not (self._values_only and op.constant):
+            if number in self.reachability:
                 for position, operand in enumerate(self.graph.operands(number)):
-                    outcomes = [o for o, p in enumerate(op.cases) if p == position] if isinstance(op, Select) else None
-                    self._add_consumer(number, operand, op.choice if isinstance(op, Select) else "", outcomes)
-        if self.reachability.overapproximated and not self._values_only:
+                    self._add_consumer(number, operand, self._reading_condition(number, position))
+        if self.reachability.overapproximated and not self._reads:
             always = always_reachable(self.graph)
             self.reachability |= dict.fromkeys(always, True)
             self.reachability.overapproximated -= always
         return self.reachability
 
-    def _add_consumer(self, number: NodeId, operand: NodeId, path: str, outcomes: list[int] | None) -> None:
-        """Record that node `number` reads `operand`, which adds to the condition under which `operand` is needed.
+    def _reading_condition(self, number: NodeId, position: int) -> Value:
+        """Return the condition under which a node, if it is needed, reads the operand at `position`."""
+        op = self.graph[number].op
+        if isinstance(op, Select):
+            outcomes = [outcome for outcome, chosen in enumerate(op.cases) if chosen == position]
+            return outcome_in(self.graph.decisions[op.choice].choice, outcomes)
+        return self._reads.get((number, position), True)
 
-        With `outcomes`, `operand` is read only if the choice `path` has one of these outcomes; None means that it is
-        always read.
-        """
+    def _add_consumer(self, number: NodeId, operand: NodeId, reads: Value) -> None:
+        """Record that node `number` reads `operand` where `reads` holds, which adds to where `operand` is needed."""
         condition, loose = self.reachability[number], self.reachability.overapproximated
         previous = self.reachability.get(operand, False)
         if previous is True:
             return
-        if condition is True and outcomes is None and number not in loose:
+        if condition is True and reads is True and number not in loose:
             self.reachability[operand] = True
             loose.discard(operand)
             return
-        reads = True if outcomes is None else outcome_in(self.graph.decisions[path].choice, outcomes)
         is_small = (
             current_budget().left >= self.reserved_work
             and self.exact_size < MAX_EXACT_SIZE + MAX_EXACT_SIZE_PER_NODE * len(self.graph)

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from archir.diagrams.diagram import varies
+from archir.diagrams.conditions import conjoin, disjoin, negate, switch
+from archir.diagrams.diagram import DiagramSizeError, Value, varies
 from archir.ir.graph import Graph, Node, NodeId, rebuild
 from archir.ir.op import Op
+from archir.ir.reachability import Reachability, conditions_of_reads, has_constants, reachability_conditions
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
 from archir.ir.verify import checked_types
@@ -48,6 +50,57 @@ FOLDING = {
 
 _SHAPING = Reshape | Flatten | Slice | Pad | Upsample | Resize | AdaptiveAvgPool | PixelShuffle | PixelUnshuffle
 """Operations that have no effect if the result has the type of the operand."""
+
+
+def execution_conditions(graph: Graph) -> Reachability:
+    """Return the conditions under which a device executes each node of a graph that was simplified for it.
+
+    A simplified graph has no dead nodes, which only constant operations read, such as `zero`, and no additions of
+    `zero`. An addition that broadcasts zeros to a larger tensor does not count as executed either.
+    """
+    if not has_constants(graph):
+        return reachability_conditions(graph)
+    try:
+        reads, idle = _zero_conditions(graph)
+    except DiagramSizeError:
+        unknown = Reachability()
+        unknown |= reachability_conditions(graph)
+        unknown.overapproximated = set(graph)
+        return unknown
+    executed = conditions_of_reads(graph, reads)
+    for number, condition in idle.items():
+        if number in executed and (remaining := conjoin(executed[number], negate(condition))) is not False:
+            executed[number] = remaining
+        else:
+            executed.pop(number, None)
+    return executed
+
+
+def _zero_conditions(graph: Graph) -> tuple[dict[tuple[NodeId, int], Value], dict[NodeId, Value]]:
+    """Return where nodes read an operand, by node and position, and where nodes leave an operand as it is.
+
+    Nodes that always read an operand or never leave one as it is are missing.
+    """
+    zero: dict[NodeId, Value] = {}
+    reads: dict[tuple[NodeId, int], Value] = {}
+    idle: dict[NodeId, Value] = {}
+    for number in graph:
+        op, operands = graph[number].op, graph.operands(number)
+        match op, [zero[operand] for operand in operands]:
+            case Zero(), _:
+                zero[number] = True
+            case Select(), zeros:
+                zero[number] = switch(graph.decisions[op.choice].choice, [zeros[position] for position in op.cases])
+            case Add(), [left, right] if left is not False or right is not False:
+                zero[number], idle[number] = conjoin(left, right), disjoin(left, right)
+                reads[number, 0], reads[number, 1] = disjoin(negate(left), right), negate(right)
+            case Identity() | Relu() | Relu6(), [operand] if operand is not False:
+                zero[number] = idle[number] = operand
+            case _:
+                zero[number] = False
+        if op.constant:
+            reads |= {(number, position): False for position in range(len(operands))}
+    return reads, idle
 
 
 class GraphLike(Protocol):

@@ -35,6 +35,7 @@ CUT = {
     "kinds": SMALL["kinds"],
     "cells": SMALL["cells"],
     "dead": SMALL["dead"],
+    "zeros": SMALL["zeros"],
     "without choices": "net n {\n input image: f32[4, 6, 6]\n output y = image |> conv(4) |> relu\n}",
 }
 
@@ -46,10 +47,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def measured(
-    space: Space, file: str | Path = "t.json", correction: Correction | None = LINE, skips_dead: bool = False
+    space: Space, file: str | Path = "t.json", correction: Correction | None = LINE, simplified: bool = False
 ) -> LatencyTable:
     """A made-up table that knows a space, written to a file. Hardly two operations take as long."""
-    table = table_of(space_workloads(space.graph), correction, skips_dead)
+    table = table_of(space_workloads(space.graph), correction, simplified)
     for key, entry in table.entries.items():
         entry.mean = crc32(key.encode()) % 99991
     table.write(file)
@@ -74,12 +75,12 @@ def run(*arguments: str, code: int | None = 0) -> Result:
 
 
 @pytest.mark.parametrize("correction", [None, LINE], ids=["as measured", "corrected"])
-@pytest.mark.parametrize(("name", "skips_dead"), [*((name, False) for name in CUT), ("dead", True)])
+@pytest.mark.parametrize(("name", "simplified"), [*((name, False) for name in CUT), ("dead", True), ("zeros", True)])
 def test_latency_costs_extremes_and_counts_equal_brute_force(
-    name: str, skips_dead: bool, correction: Correction | None, folder: Path
+    name: str, simplified: bool, correction: Correction | None, folder: Path
 ) -> None:
     space = archir.loads(CUT[name])
-    codes, times = everything(space, measured(space, correction=correction, skips_dead=skips_dead))
+    codes, times = everything(space, measured(space, correction=correction, simplified=simplified))
     assert space.cost(codes, [COST])[COST].tolist() == times.tolist()
     assert COST not in space.cost(codes)
     least, greatest = space.account.extremes(COST)
@@ -98,7 +99,7 @@ def test_latency_costs_extremes_and_counts_equal_brute_force(
 @pytest.mark.parametrize("name", with_soak(SPACES, ["full_attention", "darts", "nas_bench_201", "autoformer"]))
 def test_latency_costs_of_published_spaces_equal_table_estimates(name: str, folder: Path) -> None:
     space = space_of(name, **SPACES[name].small)
-    table = measured(space, skips_dead=True)
+    table = measured(space, simplified=True)
     codes = space.sample_codes(20, np.random.default_rng(0))
     wanted = [table.estimate(space.specialize(space.decode(row))) for row in codes]
     assert space.cost(codes, [COST])[COST].tolist() == wanted

@@ -67,26 +67,26 @@ def truth(space: Space, noise: float = 0.0, seed: int = 0) -> np.ndarray[Any, An
     return 20_000 + found.times @ each + np.random.default_rng(seed).normal(0, noise, len(found.times))
 
 
-@pytest.mark.parametrize("skips_dead", [False, True])
+@pytest.mark.parametrize("simplified", [False, True])
 @pytest.mark.parametrize("name", SMALL)
-def test_operation_counts_equal_those_of_each_network(name: str, skips_dead: bool) -> None:
+def test_operation_counts_equal_those_of_each_network(name: str, simplified: bool) -> None:
     space = archir.loads(SMALL[name])
     found = list(space.enumerate())[:40]
     graphs = [space.specialize(one) for one in found]
     for counts in (
-        counts_of_codes(space.account, codes_of(space)[:40], skips_dead),
-        counts_of_graphs(graphs, space.graph, skips_dead),
+        counts_of_codes(space.account, codes_of(space)[:40], simplified),
+        counts_of_graphs(graphs, space.graph, simplified),
     ):
-        assert {one.key for one in counts.workloads} == set(space_workloads(space.graph, skips_dead=skips_dead))
+        assert {one.key for one in counts.workloads} == set(space_workloads(space.graph, simplified=simplified))
         for graph, times in zip(graphs, counts.times, strict=True):
-            keys = [one.key for one in network_workloads(graph, skips_dead)]
+            keys = [one.key for one in network_workloads(graph, simplified)]
             assert [keys.count(one.key) for one in counts.workloads] == times.tolist()
 
 
-@pytest.mark.parametrize(("name", "skips_dead"), RUNS)
-def test_model_costs_equal_network_estimates(name: str, skips_dead: bool, folder: Path) -> None:
+@pytest.mark.parametrize(("name", "simplified"), RUNS)
+def test_model_costs_equal_network_estimates(name: str, simplified: bool, folder: Path) -> None:
     space = archir.loads(SMALL[name])
-    model = model_of(space, conditions=Conditions(device="cpu", batch=1, threads=1, machine={}, skips_dead=skips_dead))
+    model = model_of(space, conditions=Conditions(device="cpu", batch=1, threads=1, machine={}, simplified=simplified))
     model.write("m.json")
     assert archir.latency_model("m.json") == model
     found = list(space.enumerate())

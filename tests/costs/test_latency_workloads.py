@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import product
+
 import pytest
 from hypothesis import given, settings
+from hypothesis.strategies import booleans
 
 import archir
 from archir.costs.latencies.workloads import Workload, chain_network, expand_op, network_workloads, space_workloads
@@ -14,6 +18,7 @@ from archir.ir.verify import verify
 from archir.ops.activation import Relu, Scale
 from archir.ops.calibration import Calibrate
 from archir.ops.conv import Conv
+from archir.passes.fold import fold
 from archir.spaces.space import Space
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.lowering.model import build
@@ -25,30 +30,32 @@ from tests.latencies import SMALL, net
 from tests.published.test_spaces import space_of
 
 
-def union(space: Space, skips_dead: bool = False) -> set[str]:
+def union(space: Space, simplified: bool = False) -> set[str]:
     """What the networks of all architectures run."""
     networks = [space.specialize(architecture) for architecture in space.enumerate()]
-    return {one.key for network in networks for one in network_workloads(network, skips_dead)}
+    return {one.key for network in networks for one in network_workloads(network, simplified)}
 
 
-@pytest.mark.parametrize("skips_dead", [False, True])
+@pytest.mark.parametrize("simplified", [False, True])
 @pytest.mark.parametrize("name", SMALL)
-def test_space_workloads_equal_union_over_architectures(name: str, skips_dead: bool) -> None:
+def test_space_workloads_equal_union_over_architectures(name: str, simplified: bool) -> None:
     space = archir.loads(SMALL[name])
     assert space.size > 1
-    assert set(space_workloads(space.graph, skips_dead=skips_dead)) == union(space, skips_dead)
+    assert set(space_workloads(space.graph, simplified=simplified)) == union(space, simplified)
 
 
-def test_onnx_models_execute_no_dead_nodes() -> None:
-    space = space_of("nas_bench_201", channels=4, cells=1, size=8)
-    dead = 0
-    for seed in range(10):
+def test_simplified_models_execute_neither_dead_nodes_nor_additions_of_zeros() -> None:
+    spaces = [space_of("nas_bench_201", channels=4, cells=1, size=8), archir.loads(SMALL["zeros"])]
+    saved = Counter[str]()
+    for space, seed in product(spaces, range(20)):
         network = space.specialize(space.sample(seed))
-        executed, needed = ([one.op.name for one in network_workloads(network, skip)] for skip in (True, False))
-        nodes = build(network, random_weights(network)).to_proto().graph.node
-        assert sum(node.op_type == "Relu" for node in nodes) == executed.count("relu")
-        dead += needed.count("relu") - executed.count("relu")
-    assert dead > 0
+        executed, needed = (Counter(one.op.name for one in network_workloads(network, flag)) for flag in (True, False))
+        folded = fold(network)
+        nodes = Counter(node.op_type for node in build(folded, random_weights(folded)).to_proto().graph.node)
+        found = [nodes[name] for name in ("Add", "Relu", "BatchNormalization", "Expand")]
+        assert found == [executed[name] for name in ("add", "relu", "batch_norm", "zero")]
+        saved += needed - executed
+    assert saved.keys() >= {"add", "relu", "batch_norm", "zero"}
 
 
 def test_published_space_workloads_equal_those_of_random_architectures() -> None:
@@ -58,14 +65,14 @@ def test_published_space_workloads_equal_those_of_random_architectures() -> None
 
 
 @settings(max_examples=80, deadline=None)
-@given(graphs(most_nodes=15, most_choices=3))
-def test_random_space_workloads_equal_union_over_assignments(graph: Graph) -> None:
+@given(graphs(most_nodes=15, most_choices=3), booleans())
+def test_random_space_workloads_equal_union_over_assignments(graph: Graph, simplified: bool) -> None:
     from archir.passes.specialize import specialize
 
     found: set[str] = set()
     for outcomes in assignments(graph):
-        found |= {one.key for one in network_workloads(specialize(graph, outcomes))}
-    assert found == set(space_workloads(graph))
+        found |= {one.key for one in network_workloads(specialize(graph, outcomes), simplified)}
+    assert found == set(space_workloads(graph, simplified))
 
 
 def test_requirements_do_not_reduce_workloads() -> None:

@@ -62,11 +62,11 @@ def _run_costs(workload: Workload) -> tuple[int, int, int]:
     return cost.macs, 4 * moved, cost.kernels
 
 
-def counts_of_codes(account: Account, codes: Codes, skips_dead: bool = False) -> RunCounts:
+def counts_of_codes(account: Account, codes: Codes, simplified: bool = False) -> RunCounts:
     """Return the counts for architectures that are given as rows of outcomes.
 
-    With `skips_dead`, operations whose values no output needs are not counted. Raises ArchError (A1602) if it cannot be
-    determined exactly which nodes an architecture executes.
+    With `simplified`, operations are counted as simplified networks execute them (see `execution_conditions`). Raises
+    ArchError (A1602) if it cannot be determined exactly which nodes an architecture executes.
     """
     workload_index: dict[str, tuple[int, Workload]] = {}
     expansions: list[tuple[int, ...]] = [()]  # index 0: nodes that do not run
@@ -83,7 +83,7 @@ def counts_of_codes(account: Account, codes: Codes, skips_dead: bool = False) ->
             expansions.append(indices)
         return expansion_index[indices]
 
-    node_groups = list(account.distinct_node_costs(Rule(expansion_id, skips_dead=skips_dead), codes))
+    node_groups = list(account.distinct_node_costs(Rule(expansion_id, simplified=simplified), codes))
     times = np.zeros((len(codes), len(workload_index)))
     for node_count, expansion_ids in node_groups:
         for expansion in np.unique(expansion_ids):
@@ -93,16 +93,16 @@ def counts_of_codes(account: Account, codes: Codes, skips_dead: bool = False) ->
     return RunCounts(tuple(workload for _, workload in workload_index.values()), times)
 
 
-def counts_of_graphs(graphs: Sequence[Graph], space: Graph, skips_dead: bool = False) -> RunCounts:
+def counts_of_graphs(graphs: Sequence[Graph], space: Graph, simplified: bool = False) -> RunCounts:
     """Return the counts for networks without choices, all from the same space; see `counts_of_codes`."""
-    executed = space_workloads(space, skips_dead=skips_dead)
+    executed = space_workloads(space, simplified=simplified)
     workload_index = {key: (i, workload) for i, (key, workload) in enumerate(executed.items())}
     counters: list[Counter[int]] = []
     for graph in graphs:
         counters.append(
             Counter(
                 workload_index.setdefault(workload.key, (len(workload_index), workload))[0]
-                for workload in network_workloads(graph, skips_dead)
+                for workload in network_workloads(graph, simplified)
             )
         )
     times = np.zeros((len(graphs), len(workload_index)))

@@ -47,8 +47,8 @@ class Bench(Protocol):
         ...
 
     @property
-    def skips_dead(self) -> bool:
-        """Whether networks run without the operations whose values no output needs."""
+    def simplified(self) -> bool:
+        """Whether networks are simplified before they run (see `execution_conditions`)."""
         ...
 
     def free(self, graph: Graph) -> bool:
@@ -68,7 +68,7 @@ def without_progress(items: Iterable[Any], total: int, what: str) -> Iterable[An
 def conditions(device: Device, batch: int, bench: Bench) -> Conditions:
     """Return the conditions of measurements on a bench."""
     return Conditions(
-        device=device, batch=batch, threads=bench.threads, machine=bench.machine, skips_dead=bench.skips_dead
+        device=device, batch=batch, threads=bench.threads, machine=bench.machine, simplified=bench.simplified
     )
 
 

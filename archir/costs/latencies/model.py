@@ -98,9 +98,9 @@ class LatencyModel(LatencyPredictor):
         )
 
     @property
-    def without_dead(self) -> bool:
-        """Whether the measured networks ran without their dead nodes."""
-        return self.conditions is not None and self.conditions.skips_dead
+    def of_simplified(self) -> bool:
+        """Whether the measured networks were simplified before they ran."""
+        return self.conditions is not None and self.conditions.simplified
 
     def margin(self, confidence: float = 0.95) -> float:
         """Return half the width, in ns, of the prediction interval of a new network's latency at this confidence.

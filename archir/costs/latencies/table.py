@@ -72,8 +72,8 @@ class Conditions(StrictModel):
     batch: int = Field(ge=1, le=2**20)
     threads: int = Field(ge=1, le=2**16)
     machine: dict[str, str]
-    skips_dead: bool = False
-    """Whether networks run without their dead nodes (see `execution_conditions`), as ONNX models do."""
+    simplified: bool = False
+    """Whether networks are simplified before they run (see `execution_conditions`), as ONNX models are."""
 
     def differences(self, other: Conditions) -> list[str]:
         """Return in what others differ from these conditions, for a message: `threads 1, here 2`."""
@@ -110,8 +110,8 @@ class LatencyPredictor(StrictModel, ABC):
 
     @property
     @abstractmethod
-    def without_dead(self) -> bool:
-        """Whether the measured networks ran without their dead nodes."""
+    def of_simplified(self) -> bool:
+        """Whether the measured networks were simplified before they ran."""
 
     def rule(self) -> Rule:
         """Return the cost rule of the predicted latency in nanoseconds."""
@@ -123,7 +123,7 @@ class LatencyPredictor(StrictModel, ABC):
                 self.check_keys(keys)
             return sum(latencies[key] for key in keys)
 
-        return Rule(op_cost, self.base, skips_dead=self.without_dead)
+        return Rule(op_cost, self.base, simplified=self.of_simplified)
 
     def estimate(self, graph: Graph) -> int:
         """Return the predicted latency in nanoseconds of a network without choices.
@@ -136,7 +136,7 @@ class LatencyPredictor(StrictModel, ABC):
 
     def _keys(self, graph: Graph) -> list[str]:
         """Return the keys of the operations that a network executes. Raises ArchError (A1502)."""
-        keys = [workload.key for workload in network_workloads(graph, self.without_dead)]
+        keys = [workload.key for workload in network_workloads(graph, self.of_simplified)]
         self.check_keys(keys)
         return keys
 
@@ -148,7 +148,7 @@ class LatencyPredictor(StrictModel, ABC):
 
     def check_covers(self, graph: Graph) -> None:
         """Raise ArchError (A1502) unless there is a latency of every operation that a space's networks execute."""
-        self.check_keys(space_workloads(graph, self.without_dead))
+        self.check_keys(space_workloads(graph, self.of_simplified))
 
 
 class LatencyTable(LatencyPredictor, Conditions, Tabular):
@@ -189,9 +189,9 @@ class LatencyTable(LatencyPredictor, Conditions, Tabular):
         return round(scale * self.overhead.mean + offset)
 
     @property
-    def without_dead(self) -> bool:
-        """Whether the measured networks ran without their dead nodes."""
-        return self.skips_dead
+    def of_simplified(self) -> bool:
+        """Whether the measured networks were simplified before they ran."""
+        return self.simplified
 
     @property
     def _line(self) -> tuple[float, float]:

@@ -10,13 +10,14 @@ from archir.diagnostics.errors import RuleError, fail
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.op import Composite, Op
 from archir.ir.printer import ValueWriter
-from archir.ir.reachability import Reachability, execution_conditions, reachability_conditions
+from archir.ir.reachability import Reachability, reachability_conditions
 from archir.ir.structure import Input, Select
 from archir.ir.types import TensorType
 from archir.ir.typing import infer_op, lift_rule
 from archir.ir.verify import checked_types
 from archir.ops.activation import Sigmoid
 from archir.ops.calibration import AsGate, AsKernel
+from archir.passes.fold import execution_conditions
 
 _CONVERSIONS: dict[object, type[Op]] = {"gate": AsGate, "kernel": AsKernel}
 """Operations that convert an input to a gate, or to a bank of convolution kernels."""
@@ -89,12 +90,12 @@ def expand_op(op: Op, types: Sequence[TensorType]) -> list[Workload]:
     return expansion
 
 
-def space_workloads(graph: Graph, skips_dead: bool = False) -> dict[str, Workload]:
+def space_workloads(graph: Graph, simplified: bool = False) -> dict[str, Workload]:
     """Return the workloads, by key, of every operation that some architecture executes.
 
     All combinations of attributes and operand types are included; no architecture is enumerated. Bounds on costs
-    (`require` and `where` lines) are ignored, so that a table can be used for other bounds, too. With `skips_dead`,
-    operations are left out whose values no output needs.
+    (`require` and `where` lines) are ignored, so that a table can be used for other bounds, too. With `simplified`,
+    the operations are left out that no simplified network executes (see `execution_conditions`).
     """
     types = checked_types(graph)
     by_key: dict[str, Workload] = {}
@@ -103,7 +104,7 @@ def space_workloads(graph: Graph, skips_dead: bool = False) -> dict[str, Workloa
         """Record the workloads of one operation on operands of these types."""
         by_key.update((workload.key, workload) for workload in expand_op(op, operands))
 
-    for number, needed in sorted(_conditions(graph, skips_dead).items()):
+    for number, needed in sorted(_conditions(graph, simplified).items()):
         op = graph[number].op
         if isinstance(op, Input | Select):
             continue
@@ -114,18 +115,18 @@ def space_workloads(graph: Graph, skips_dead: bool = False) -> dict[str, Workloa
     return by_key
 
 
-def _conditions(graph: Graph, skips_dead: bool) -> Reachability:
+def _conditions(graph: Graph, simplified: bool) -> Reachability:
     """Return the conditions under which a device executes the nodes of a graph."""
-    return execution_conditions(graph) if skips_dead else reachability_conditions(graph)
+    return execution_conditions(graph) if simplified else reachability_conditions(graph)
 
 
-def network_workloads(graph: Graph, skips_dead: bool = False) -> Iterator[Workload]:
-    """Yield the workloads of a network in order; with `skips_dead`, without those whose values no output needs.
+def network_workloads(graph: Graph, simplified: bool = False) -> Iterator[Workload]:
+    """Yield the workloads of a network in order; with `simplified`, those that `execution_conditions` leaves in.
 
     Raises ArchError (A0901) if the network has choices.
     """
     types = checked_types(graph)
-    for number in _conditions(graph, skips_dead):
+    for number in _conditions(graph, simplified):
         node = graph[number]
         if isinstance(node.op, Select) or node.op.varying_attributes:
             raise fail("A0901", "a space has no single latency: specify an architecture", node.span)

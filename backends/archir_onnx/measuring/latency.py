@@ -23,6 +23,7 @@ from archir.costs.latencies.timing import TimedRun
 from archir.ir.graph import Graph, state_name
 from archir.ir.op import Weight
 from archir.ir.typing import infer
+from archir.passes.deploy import deploy
 from archir.passes.expand import expand
 from archir_onnx.lowering.model import build
 from archir_onnx.running.sessions import session
@@ -31,7 +32,7 @@ from archir_onnx.running.sessions import session
 class OnnxBench:
     """Timing of networks in onnxruntime on one device, with a fixed batch size."""
 
-    skips_dead = True
+    simplified = True
 
     def __init__(self, device: str, batch: int, threads: int) -> None:
         self._device, self._batch, self.threads = device, batch, threads
@@ -77,9 +78,8 @@ def bench(device: str, batch: int, threads: int | None) -> Iterator[OnnxBench]:
 
 
 def _model(graph: Graph) -> onnx.ModelProto:
-    """Return the ONNX model of a graph with random weights."""
-    graph = expand(graph)
-    return build(graph, random_weights(graph)).to_proto()
+    """Return the ONNX model of a graph with random weights, simplified as it is exported."""
+    return build(*deploy(graph, random_weights(expand(graph)))).to_proto()
 
 
 def random_weights(graph: Graph) -> dict[str, NDArray[Any]]:

@@ -32,7 +32,7 @@ After a block of this size has been freed, glibc keeps the memory of all smaller
 class TorchBench:
     """Measures latency on a device at a batch size."""
 
-    skips_dead = False
+    simplified = False
 
     def __init__(self, device: str, batch: int) -> None:
         self._device, self._batch = torch.device(device), batch

@@ -6,11 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from archir.diagnostics.work import WorkError, budget_share
 from archir.diagrams.conditions import conjoin, disjoin, negate, switch
 from archir.diagrams.diagram import DiagramSizeError, Value, varies
 from archir.ir.graph import Graph, Node, NodeId, rebuild
 from archir.ir.op import Op
-from archir.ir.reachability import Reachability, conditions_of_reads, has_constants, reachability_conditions
+from archir.ir.reachability import (
+    WORK_FRACTION,
+    Reachability,
+    conditions_of_reads,
+    has_constants,
+    reachability_conditions,
+)
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
 from archir.ir.verify import checked_types
@@ -61,18 +68,18 @@ def execution_conditions(graph: Graph) -> Reachability:
     if not has_constants(graph):
         return reachability_conditions(graph)
     try:
-        reads, idle = _zero_conditions(graph)
-    except DiagramSizeError:
-        unknown = Reachability()
-        unknown |= reachability_conditions(graph)
-        unknown.overapproximated = set(graph)
-        return unknown
-    executed = conditions_of_reads(graph, reads)
-    for number, condition in idle.items():
-        if number in executed and (remaining := conjoin(executed[number], negate(condition))) is not False:
-            executed[number] = remaining
-        else:
-            executed.pop(number, None)
+        with budget_share(WORK_FRACTION):
+            reads, idle = _zero_conditions(graph)
+            executed = conditions_of_reads(graph, reads)
+            for number, condition in idle.items():
+                if number in executed and (remaining := conjoin(executed[number], negate(condition))) is not False:
+                    executed[number] = remaining
+                else:
+                    executed.pop(number, None)
+    except (DiagramSizeError, WorkError):
+        executed = Reachability()
+        executed |= reachability_conditions(graph)
+        executed.overapproximated = set(graph)
     return executed
 
 

@@ -336,7 +336,7 @@ def _print_model(path: Path, model: LatencyModel, as_json: bool) -> None:
     rank = model.rank_correlation
     say(f"{path}: `{model.model}`, fitted to {model.networks:,} networks ({model.device})")
     spearman = "-" if rank is None else f"{rank:.3f}"
-    say(f"leave-one-out: rank correlation {spearman} (Spearman), error {_us(model.error)} us")
+    say(f"leave-one-out: rank correlation {spearman} (Spearman), error {_us(model.tried[model.model])} us")
     say(f"95% of new networks are expected within {_us(model.margin())} us of the prediction")
     _print_verdict(model.held_out, model.networks)
 

@@ -137,6 +137,19 @@ def test_prediction_intervals_have_stated_coverage() -> None:
         assert 0.92 <= np.mean(within) <= 0.99
 
 
+def test_prediction_intervals_have_stated_coverage_with_more_operations_than_networks() -> None:
+    operations = tuple(Workload(Linear(1 + i), (TensorType((8,)),)) for i in range(60))
+    within: list[float] = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        runs = rng.integers(0, 2, (230, 60)) * rng.integers(1, 4, 60).astype(float)
+        times, counts = 20_000 + runs @ rng.exponential(1000, 60), RunCounts(operations, runs)
+        model = fit_model(counts[:30], times[:30], reference=counts[30:])
+        predicted = model.offset + runs[30:] @ [model.entries[one.key] for one in operations]
+        within += (np.abs(predicted - times[30:]) <= model.margin(0.95)).tolist()
+    assert 0.95 <= np.mean(within) <= 0.99
+
+
 def test_sampled_kernel_shares_sum_to_one_and_omit_blocks() -> None:
     shares, noise = gaussian_process._sample_hyperparameters(5, np.random.default_rng(0))
     assert shares.sum(axis=1) == pytest.approx(1)
@@ -148,9 +161,8 @@ def test_model_error_includes_rounding_of_entries() -> None:
     """Up to half a nanosecond for each run, and a third of its square on average."""
     runs = 1e6 + 1e3 * np.arange(8)[:, None]
     counts = RunCounts((Workload(Relu(), (TensorType((8,)),)),), runs)
-    assert fit_model(counts, 10 * runs[:, 0], reference=counts).error == pytest.approx(
-        (runs**2 / 12).mean() ** 0.5, rel=0.01
-    )
+    model = fit_model(counts, 10 * runs[:, 0], reference=counts)
+    assert model.tried[model.model] == pytest.approx((runs**2 / 12).mean() ** 0.5, rel=0.01)
 
 
 def test_bytes_moved_include_operands_results_and_weights() -> None:

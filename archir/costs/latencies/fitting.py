@@ -5,6 +5,7 @@ The kind of model with the smallest leave-one-out error is chosen.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,36 +58,45 @@ def fit_model(
     - `table` (only with a table): a line fitted to the table's sums;
     - `table and operations` (only with a table).
 
-    The model with the smallest leave-one-out error is returned, with a check of predictions for networks that were held
-    out. Raises ArchError (A1502), and A1510 for too few networks or invalid times.
+    The model with the smallest leave-one-out error is returned. Its error is that of predictions for networks that were
+    held out, unless there are too few. Raises ArchError (A1502), and A1510 for too few networks or invalid times.
     """
     _check_latencies(measured)
     model = _fit(counts, measured, reference, table, seed)
-    held_out = _check_held_out(counts, measured, reference, table, seed)
-    return model.model_copy(update={"device": device, "conditions": conditions, "held_out": held_out})
-
-
-def _check_held_out(
-    counts: RunCounts, measured: NDArray[np.float64], reference: RunCounts, table: LatencyTable | None,
-    seed: int,
-) -> HeldOut | None:  # fmt: skip
-    """Predict each of FOLDS parts of the networks by a model fitted to the others; None for too few networks."""
-    predicted = np.empty(len(measured))
-    inside = 0
+    model = model.model_copy(update={"device": device, "conditions": conditions})
     parts = np.array_split(np.random.default_rng(seed).permutation(len(measured)), FOLDS)
     if len(measured) - len(parts[0]) < MIN_NETWORKS:
-        return None
+        return model
+    predicted = _predict_held_out(parts, counts, measured, reference, table, seed)
+    errors = predicted - measured
+    inside = 0
+    for part in parts:
+        rest = np.delete(errors, part)
+        margin = model.model_copy(update={"error": _root_mean_square(rest), "networks": len(rest)}).margin()
+        inside += int((np.abs(errors[part]) <= margin).sum())
+    held_out = HeldOut(networks=len(measured), inside=inside, rank_correlation=kendall(predicted, measured))
+    return model.model_copy(update={"error": _root_mean_square(errors), "held_out": held_out})
+
+
+def _predict_held_out(
+    parts: Sequence[NDArray[np.int64]], counts: RunCounts, measured: NDArray[np.float64], reference: RunCounts,
+    table: LatencyTable | None, seed: int,
+) -> NDArray[np.float64]:  # fmt: skip
+    """Predict each of the parts of the networks [n] by a model fitted to the others."""
+    predicted = np.empty(len(measured))
     for part in parts:
         rest = np.setdiff1d(np.arange(len(measured)), part)
         if np.ptp(measured[rest]) == 0:  # nothing to fit
             predicted[part] = measured[rest[0]]
-            inside += int((predicted[part] == measured[part]).sum())
             continue
         fitted = _fit(counts[rest], measured[rest], reference, table, seed)
         terms = np.array([fitted.entries[workload.key] for workload in counts.workloads], np.float64)
         predicted[part] = fitted.offset + counts.times[part] @ terms
-        inside += int((np.abs(predicted[part] - measured[part]) <= fitted.margin()).sum())
-    return HeldOut(networks=len(measured), inside=inside, rank_correlation=kendall(predicted, measured))
+    return predicted
+
+
+def _root_mean_square(errors: NDArray[np.float64]) -> float:
+    return float(np.sqrt((errors**2).mean()))
 
 
 def _fit(

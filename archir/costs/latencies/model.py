@@ -9,8 +9,9 @@ The model includes an estimate of its error. It is a JSON file; all times are na
 
 The latency of a network is the offset plus one entry for each operation that it executes, so it is an additive cost. An
 entry may differ from the time of the operation on its own; no entry is negative. `error` is the root mean square of the
-leave-one-out errors: each network is predicted by a model fitted to all others. `held_out` says how models fitted to a
-part of the networks predicted the others.
+errors of predictions for networks that were held out: each part of the networks is predicted by a model fitted to the
+others, and `held_out` says how well. With too few networks for this, there is no `held_out`, and `error` is that of
+leave-one-out predictions, as are `tried` and `rank_correlation`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ is at least this."""
 _USED_DEGREES = 2
 """Degrees of freedom that choosing and fitting a model uses up.
 
-They are subtracted because, with few networks, leave-one-out errors underestimate the error.
+They are subtracted because, with few networks, measured errors underestimate the error.
 """
 
 Nanoseconds = Annotated[int, Field(ge=0, le=MAX_NANOSECONDS)]

@@ -8,10 +8,11 @@ from typing import Protocol
 
 from archir.diagnostics.work import WorkError, budget_share
 from archir.diagrams.conditions import conjoin, disjoin, negate, switch
-from archir.diagrams.diagram import DiagramSizeError, Value, varies
+from archir.diagrams.diagram import DiagramSizeError, Value, diagram_size, varies
 from archir.ir.graph import Graph, Node, NodeId, rebuild
 from archir.ir.op import Op
 from archir.ir.reachability import (
+    MAX_EXACT_SIZE,
     WORK_FRACTION,
     Reachability,
     conditions_of_reads,
@@ -86,11 +87,14 @@ def execution_conditions(graph: Graph) -> Reachability:
 def _zero_conditions(graph: Graph) -> tuple[dict[tuple[NodeId, int], Value], dict[NodeId, Value]]:
     """Return where nodes read an operand, by node and position, and where nodes leave an operand as it is.
 
-    Nodes that always read an operand or never leave one as it is are missing.
+    Nodes that always read an operand or never leave one as it is are missing. Raises DiagramSizeError if the conditions
+    have more than MAX_EXACT_SIZE diagram nodes in total.
     """
     zero: dict[NodeId, Value] = {}
     reads: dict[tuple[NodeId, int], Value] = {}
     idle: dict[NodeId, Value] = {}
+    counted: set[Value] = set()
+    size_left = MAX_EXACT_SIZE
     for number in graph:
         op, operands = graph[number].op, graph.operands(number)
         match op, [zero[operand] for operand in operands]:
@@ -105,6 +109,11 @@ def _zero_conditions(graph: Graph) -> tuple[dict[tuple[NodeId, int], Value], dic
                 zero[number] = idle[number] = operand
             case _:
                 zero[number] = False
+        if zero[number] not in counted:
+            counted.add(zero[number])
+            size_left -= diagram_size(zero[number])
+            if size_left < 0:
+                raise DiagramSizeError
         if op.constant:
             reads |= {(number, position): False for position in range(len(operands))}
     return reads, idle

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib import import_module
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import booleans
 
 import archir
+from archir.costs.latencies.counts import counts_of_codes
 from archir.costs.latencies.workloads import Workload, chain_network, expand_op, network_workloads, space_workloads
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
@@ -56,6 +60,15 @@ def test_simplified_models_execute_neither_dead_nodes_nor_additions_of_zeros() -
         assert found == [executed[name] for name in ("add", "relu", "batch_norm", "zero")]
         saved += needed - executed
     assert saved.keys() >= {"add", "relu", "batch_norm", "zero"}
+
+
+def test_additions_of_zeros_that_depend_on_too_many_choices_count_as_executed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("archir.passes.fold"), "MAX_EXACT_SIZE", 1)
+    space = archir.loads(SMALL["zeros"])
+    assert space_workloads(space.graph, simplified=True) == space_workloads(space.graph)
+    codes = space.sample_codes(2, np.random.default_rng(0))
+    with pytest.raises(ArchError, match="A1602"):
+        counts_of_codes(space.account, codes, simplified=True)
 
 
 def test_published_space_workloads_equal_those_of_random_architectures() -> None:

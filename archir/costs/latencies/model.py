@@ -99,7 +99,7 @@ class LatencyModel(LatencyPredictor):
         )
 
     @property
-    def of_simplified(self) -> bool:
+    def measures_simplified(self) -> bool:
         """Whether the measured networks were simplified before they ran."""
         return self.conditions is not None and self.conditions.simplified
 

@@ -110,7 +110,7 @@ class LatencyPredictor(StrictModel, ABC):
 
     @property
     @abstractmethod
-    def of_simplified(self) -> bool:
+    def measures_simplified(self) -> bool:
         """Whether the measured networks were simplified before they ran."""
 
     def rule(self) -> Rule:
@@ -123,7 +123,7 @@ class LatencyPredictor(StrictModel, ABC):
                 self.check_keys(keys)
             return sum(latencies[key] for key in keys)
 
-        return Rule(op_cost, self.base, simplified=self.of_simplified)
+        return Rule(op_cost, self.base, simplified=self.measures_simplified)
 
     def estimate(self, graph: Graph) -> int:
         """Return the predicted latency in nanoseconds of a network without choices.
@@ -136,7 +136,7 @@ class LatencyPredictor(StrictModel, ABC):
 
     def _keys(self, graph: Graph) -> list[str]:
         """Return the keys of the operations that a network executes. Raises ArchError (A1502)."""
-        keys = [workload.key for workload in network_workloads(graph, self.of_simplified)]
+        keys = [workload.key for workload in network_workloads(graph, self.measures_simplified)]
         self.check_keys(keys)
         return keys
 
@@ -148,7 +148,7 @@ class LatencyPredictor(StrictModel, ABC):
 
     def check_covers(self, graph: Graph) -> None:
         """Raise ArchError (A1502) unless there is a latency of every operation that a space's networks execute."""
-        self.check_keys(space_workloads(graph, self.of_simplified))
+        self.check_keys(space_workloads(graph, self.measures_simplified))
 
 
 class LatencyTable(LatencyPredictor, Conditions, Tabular):
@@ -189,7 +189,7 @@ class LatencyTable(LatencyPredictor, Conditions, Tabular):
         return round(scale * self.overhead.mean + offset)
 
     @property
-    def of_simplified(self) -> bool:
+    def measures_simplified(self) -> bool:
         """Whether the measured networks were simplified before they ran."""
         return self.simplified
 

@@ -1,6 +1,8 @@
 """Are predicted latencies fit for bounds? Models are fitted to networks within bounds, checked on other networks within
 the same bounds, and used as the bound of searches.
 
+Each search measures its best candidates, and the model of the next one is fitted to them, too.
+
 The speed of a shared machine changes by a quarter within minutes. Therefore the networks of the fit and of the check
 are measured in turns, and the winners of the searches in turns with some of them, whose latencies say by how much the
 machine is faster or slower than before."""
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from measure import Table
@@ -46,7 +48,8 @@ def run(quick: bool) -> Table:
     table = Table(
         f"latency models fitted to a table of operations and {fitted} networks, and checked on {held_out} others, "
         f"within bounds; {searches} searches for the most parameters of {SAMPLED} candidates predicted to be faster "
-        "than the median; how many winners were under the bound and within 10% of their prediction when their search "
+        "than the median, each by a model that is also fitted to the candidates that earlier ones measured; how many "
+        "winners were under the bound and within 10% of their prediction when their search "
         "measured them, and when measured again and converted to the machine's speed during the fit; how far the "
         "furthest was from its prediction then; and the machine's speed then, relative to that during the fit",
         [
@@ -68,13 +71,18 @@ def _row(
     space: archir.Space, where: str, device: Any, threads: int, folder: Path, fitted: int, held_out: int, searches: int
 ) -> tuple[str, ...]:
     """Fit and check a model, and search with it; return the figures."""
-    path = folder / "model.json"
     operations = archir.measure_operations(space, folder / "table.json", device=device, threads=threads)
     measured = archir.measured_latency(space, fitted + held_out, where=where, device=device, threads=threads)
     architectures, times = measured.architectures, measured.nanoseconds
-    model = archir.fit_latency(
-        space, architectures[:fitted], times[:fitted], path, operations=operations, conditions=measured.conditions
-    )
+    known = dict(zip(architectures[:fitted], times[:fitted], strict=True))
+
+    def fit(path: Path) -> archir.LatencyModel:
+        """Fit a model to the known latencies and write it to a file."""
+        return archir.fit_latency(
+            space, [*known], [*known.values()], path, operations=operations, conditions=measured.conditions
+        )
+
+    model = fit(folder / "model.json")
     others = [
         MeasuredNetwork(model.estimate(space.specialize(architecture)), Timing(nanoseconds, 0, 1))
         for architecture, nanoseconds in zip(architectures[fitted:], times[fitted:], strict=True)
@@ -83,15 +91,21 @@ def _row(
     found = checked.held_out
     assert found is not None, "there are enough networks"
     bound = round(float(np.median(times)))
-    bounded = space.where(f'{where} and latency("{path}") <= {bound}ns')
-    winners = [winner for seed in range(searches) if (winner := _search(bounded, seed)) is not None]
+    winners: list[Winner] = []
+    for seed in range(searches):
+        path = folder / f"model_{seed}.json"
+        fit(path)
+        candidates, winner = _search(space.where(f'{where} and latency("{path}") <= {bound}ns'), seed)
+        known |= candidates
+        winners += [winner] if winner else []
     graphs = [
-        space.specialize(architecture) for architecture in (*(one for one, _ in winners), *architectures[:ANCHORS])
+        space.specialize(architecture)
+        for architecture in (*(one.architecture for one in winners), *architectures[:ANCHORS])
     ]
     with open_bench(device, 1, threads) as bench:
         now = np.array([timing.mean for timing in measure_networks(graphs, bench)])
     speed = float(np.mean(np.array(times[:ANCHORS]) / now[len(winners) :]))
-    predicted = np.array([model.estimate(graph) for graph in graphs[: len(winners)]])
+    predicted = np.array([winner.predicted for winner in winners])
 
     def good(nanoseconds: Any) -> str:
         """Return how many winners took these times within the bound and close to their predictions."""
@@ -104,16 +118,29 @@ def _row(
     return (
         f"{milliseconds.min():.2f} to {milliseconds.max():.2f}", f"{checked.error:.1%}",
         f"{found.inside} of {found.networks}", tau, "not fit" if found.weaknesses else "fit",
-        f"{bound / 1e6:.3f}", good(np.array([measured for _, measured in winners])), good(again),
+        f"{bound / 1e6:.3f}", good(np.array([winner.measured for winner in winners])), good(again),
         f"{np.abs(again / predicted - 1).max(initial=0):.1%}", f"{speed:.2f}",
     )  # fmt: skip
 
 
-def _search(bounded: archir.Space, seed: int) -> tuple[archir.Architecture, float] | None:
-    """Return the winner of a search within a predicted latency and its measured nanoseconds; None if there is none."""
+class Winner(NamedTuple):
+    """Result of a search within a latency, and its predicted and measured nanoseconds."""
+
+    architecture: archir.Architecture
+    predicted: float
+    measured: float
+
+
+def _search(bounded: archir.Space, seed: int) -> tuple[dict[archir.Architecture, float], Winner | None]:
+    """Search within a predicted latency; return the measured nanoseconds of the best candidates and the winner, if one
+    of them is within the bound."""
     codes = bounded.sample_codes(SAMPLED, np.random.default_rng(seed))
     best = np.argsort(-bounded.cost(codes, names=["params"])["params"], kind="stable")
     candidates = [bounded.decode(codes[row]) for row in best[:20]]
     finalists = measure_finalists(bounded, candidates, latency_bounds(bounded))
-    chosen = finalists["chosen"]
-    return None if chosen is None else (candidates[chosen], finalists["bounds"][0]["measured"][chosen])
+    predicted, measured, chosen = (
+        *(finalists["bounds"][0][name] for name in ("predicted", "measured")),
+        finalists["chosen"],
+    )
+    winner = None if chosen is None else Winner(candidates[chosen], predicted[chosen], measured[chosen])
+    return dict(zip(candidates, measured, strict=False)), winner

@@ -188,14 +188,14 @@ def _show_latency(phase: str, measured: Mapping[str, Any]) -> None:
         if "not_measured" in bound:
             say(f"{phase}: candidates within {bound['bound']} were not measured: {bound['not_measured']}")
             continue
-        pairs = zip(bound["predicted"], bound["measured"], strict=True)
+        candidates = zip(bound["predicted"], bound["measured"], bound["uncertainty"], strict=True)
         rows = [
             (
                 f"{'*' if number == measured['chosen'] else ' '} {number + 1}",
                 f"{predicted / 1000:,.1f}",
-                f"{us / 1000:,.1f}",
+                f"{measured_ns / 1000:,.1f} ± {uncertainty / 1000:,.1f}",
             )
-            for number, (predicted, us) in enumerate(pairs)
+            for number, (predicted, measured_ns, uncertainty) in enumerate(candidates)
         ]
         table(f"`{phase}`: {bound['bound']}", ["candidate", "predicted, us", "measured, us"], rows, right=(1, 2))
     if measured["chosen"] is None and measured["architectures"]:

@@ -382,14 +382,14 @@ class _Reader:
                     (
                         f"{number + 1}, chosen" if number == table["chosen"] else str(number + 1),
                         f"{predicted / 1000:,.1f}",
-                        f"{nanoseconds / 1000:,.1f}",
+                        f"{nanoseconds / 1000:,.1f} ± {uncertainty / 1000:,.1f}",
                         f"{nanoseconds / predicted - 1:+.0%}" if predicted else "",
                     )
-                    for number, (predicted, nanoseconds) in enumerate(
-                        zip(bound["predicted"], bound["measured"], strict=True)
+                    for number, (predicted, nanoseconds, uncertainty) in enumerate(
+                        zip(bound["predicted"], bound["measured"], bound["uncertainty"], strict=True)
                     )
                 ]
-                note = "The best candidate that was measured within the bounds is chosen."
+                note = "The best candidate that was measured within the bounds, with its uncertainty, is chosen."
                 if table["chosen"] is None:
                     note = "The bound was not reached: no measured candidate is within it, and the best one is kept."
                 yield Comparison(title, ["candidate", "predicted, us", "measured, us", "error"], rows, note)

@@ -60,7 +60,24 @@ def test_slow_runs_are_measured_for_limited_time() -> None:
 
 def test_spread_comes_from_quartiles_and_the_slowest_tenth_does_not_count() -> None:
     timed, _ = timer([0.0, 9.0, *(100.0 + i for i in range(10)), 10**6])
-    assert measure(timed, Effort(sample_ns=1, min_samples=11, max_samples=11, warm_ns=0)) == Timing(104.5, 5.0, 11)
+    found = measure(timed, Effort(sample_ns=1, min_samples=11, max_samples=11, warm_ns=0))
+    assert (found.mean, found.spread, found.samples) == (104.5, 5.0, 11)
+
+
+def test_most_means_are_within_two_standard_errors_of_the_truth() -> None:
+    rng = random.Random(0)
+    effort = Effort(sample_ns=1, precision=0.03, warm_ns=1000)
+
+    def drifting() -> TimedRun:
+        """Return a run whose speed differs from one visit to the next."""
+        factors = (factor for _ in count() for factor in [rng.uniform(0.8, 1.2)] * 20)
+        return lambda calls: calls * 100 * next(factors)
+
+    timings = [timing for _, timing in measure_in_visits([drifting() for _ in range(200)], effort) if timing]
+    truth = 98  # the mean of the fastest nine tenths
+    inside = sum(abs(timing.mean - truth) <= 2 * timing.error for timing in timings)
+    assert all(timing.error <= 0.03 * timing.mean for timing in timings)
+    assert 160 <= inside < 200, f"{inside} of 200"
 
 
 def test_networks_are_measured_by_themselves_and_warm_in_many_visits() -> None:

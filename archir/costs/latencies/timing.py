@@ -42,12 +42,13 @@ DEFAULT_EFFORT = Effort()
 
 @dataclass(frozen=True)
 class Timing:
-    """Nanoseconds of one execution: mean of the fastest COUNTED of all samples, their interquartile range (`spread`),
-    and number of samples."""
+    """Nanoseconds of one execution: mean of the fastest COUNTED of all samples, interquartile range of all (`spread`),
+    their number, and the standard error of the mean."""
 
     mean: float
     spread: float
     samples: int
+    error: float = 0.0
 
 
 class _Sampler:
@@ -90,9 +91,9 @@ class _Sampler:
     def is_precise(self) -> bool:
         """True if the mean is known precisely enough."""
         enough = sum(map(len, self._visits)) >= self._effort.min_samples
-        return enough and self._error() <= self._effort.precision
+        return enough and self._relative_error() <= self._effort.precision
 
-    def _error(self) -> float:
+    def _relative_error(self) -> float:
         """Return the relative standard error of the mean. Samples of one visit resemble each other, so that only
         visits count as independent if there are several."""
         last = self._visits[-1]
@@ -103,7 +104,8 @@ class _Sampler:
         """Return the statistics of the samples."""
         samples = np.sort(np.concatenate(self._visits))
         low, high = (float(x) for x in np.percentile(samples, [25, 75]))
-        return Timing(float(samples[: ceil(COUNTED * len(samples))].mean()), high - low, len(samples))
+        mean = float(samples[: ceil(COUNTED * len(samples))].mean())
+        return Timing(mean, high - low, len(samples), mean * self._relative_error())
 
 
 def measure(run: TimedRun, effort: Effort = DEFAULT_EFFORT) -> Timing:

@@ -2,7 +2,7 @@
 
 A search prefers candidates whose latency is predicted too low, so the best ones exceed a bound more often than random
 ones. If archir made the measurements behind the prediction under the conditions of this machine, the best candidates
-are measured, and the first that is within the bounds is chosen.
+are measured, and the first that is within the bounds is chosen, allowing for the uncertainty of the measurement.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ GROUP = 5
 """Number of candidates that are measured together; the next ones are measured if none of them is within the bounds."""
 MAX_MEASURED = 20
 """Maximum number of candidates that are measured."""
+STANDARD_ERRORS = 2
+"""By how many standard errors of its measurement a candidate may be slower and still be within a bound."""
 
 
 def latency_bounds(space: Space) -> list[Constraint]:
@@ -46,9 +48,10 @@ def measure_finalists(
 ) -> Mapping[str, Any]:
     """Measure candidates of the space, best first, until one is within all bounds.
 
-    Returns JSON data: for each bound its `bound`, `limit` and, for each measured candidate, nanoseconds `predicted` and
-    `measured`, or the reason why it was `not_measured`; `architectures`, the measured candidates; and `chosen`, the
-    number of the first candidate within the measured bounds, or None.
+    Returns JSON data: for each bound its `bound`, `limit` and, for each measured candidate, nanoseconds `predicted`,
+    `measured` and `uncertainty` (STANDARD_ERRORS of the measurement), or the reason why it was `not_measured`;
+    `architectures`, the measured candidates; and `chosen`, the number of the first candidate that is within the bounds
+    even if it is slower than measured by the uncertainty, or None.
     """
     checked = [_Bound(bound) for bound in bounds]
     measurable = [bound for bound in checked if not bound.problem]
@@ -73,7 +76,7 @@ class _Bound:
 
     def __init__(self, bound: Constraint) -> None:
         self._bound = bound
-        self._results: list[tuple[int, float]] = []
+        self._results: list[tuple[int, float, float]] = []
         self.problem = ""
         try:
             self._predictor: LatencyTable | LatencyModel = read_latency_file(
@@ -89,18 +92,22 @@ class _Bound:
         """Add the predicted and measured latencies of networks."""
         with open_bench(self._conditions.device, self._conditions.batch, self._conditions.threads) as bench:
             timings = measure_networks(graphs, bench)
-        predicted = map(self._predictor.estimate, graphs)
-        self._results += zip(predicted, (timing.mean for timing in timings), strict=True)
+        self._results += [
+            (self._predictor.estimate(graph), timing.mean, STANDARD_ERRORS * timing.error)
+            for graph, timing in zip(graphs, timings, strict=True)
+        ]
 
     def holds(self, number: int) -> bool:
-        """Return whether a measured candidate is within the bound."""
-        measured, limit = self._results[number][1], self._bound.limit
-        return bool(measured < limit if self._bound.relation == "<" else measured <= limit)
+        """Return whether a measured candidate is within the bound, even if it is slower by the uncertainty."""
+        _, measured, uncertainty = self._results[number]
+        slowest, limit = measured + uncertainty, self._bound.limit
+        return bool(slowest < limit if self._bound.relation == "<" else slowest <= limit)
 
     def report(self) -> dict[str, Any]:
         """Return the bound and its measurements as JSON data."""
         if self.problem:
             return {"bound": self._bound.text, "not_measured": self.problem}
         conditions = self._conditions.model_dump()
-        columns = {name: [result[i] for result in self._results] for i, name in enumerate(("predicted", "measured"))}
+        names = ("predicted", "measured", "uncertainty")
+        columns = {name: [result[i] for result in self._results] for i, name in enumerate(names)}
         return {"bound": self._bound.text, "limit": self._bound.limit, "conditions": conditions, **columns}

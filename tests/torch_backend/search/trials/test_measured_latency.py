@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from click.testing import CliRunner, Result
 import archir
 from archir.cli import main
 from archir.costs.latencies.table import LatencyTable
+from archir.costs.latencies.timing import TimedRun
 from archir.costs.latencies.workloads import space_workloads
+from archir.ir.graph import Graph
 from archir.spaces.space import Space
 from archir_torch.search import measured_latency
 from archir_torch.search.measured_latency import GROUP, latency_bounds, measure_finalists
@@ -87,6 +90,33 @@ def test_the_first_candidate_that_is_measured_within_the_bound_is_chosen(folder:
     assert measured["architectures"][measured["chosen"]] == {"depth": 3}
     measured = measure_finalists(space, relus(space, range(3, 0, -1)), latency_bounds(space))
     assert (measured["chosen"], len(measured["architectures"])) == (0, 3)
+
+
+def test_a_candidate_is_not_chosen_if_the_bound_is_within_the_uncertainty_of_its_measurement(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class NoisyBench(FakeBench):
+        def timed(self, graph: Graph) -> TimedRun:
+            steady, rng = super().timed(graph), random.Random(0)
+            return lambda calls: steady(calls) * rng.uniform(0.2, 1.8)
+
+    @contextmanager
+    def bench(device: str, batch: int, threads: int | None) -> Iterator[FakeBench]:
+        yield NoisyBench()
+
+    monkeypatch.setattr(measured_latency, "open_bench", bench)
+    space = archir.load("digits.arch")
+
+    def measured_within(limit: int) -> tuple[int | None, Mapping[str, list[float]]]:
+        bounded = space.where(f'latency("t.json") <= {limit}ns')
+        found = measure_finalists(bounded, relus(space, range(8, 0, -1)), latency_bounds(bounded))
+        return found["chosen"], found["bounds"][0]
+
+    _, bound = measured_within(1000)
+    limit = round(bound["measured"][2] + 0.8 * bound["uncertainty"][2])
+    chosen, bound = measured_within(limit)
+    assert bound["measured"][2] <= limit < bound["measured"][2] + bound["uncertainty"][2]
+    assert chosen == 3
 
 
 def test_no_more_candidates_are_measured_once_one_is_within_the_bound(folder: Path) -> None:

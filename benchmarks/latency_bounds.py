@@ -50,7 +50,7 @@ def run(quick: bool) -> Table:
         f"within bounds; {searches} searches for the most parameters of {SAMPLED} candidates predicted to be faster "
         "than the median, each by a model that is also fitted to the candidates that earlier ones measured; how many "
         "winners were under the bound and within 10% of their prediction when their search "
-        "measured them, and when measured again and converted to the machine's speed during the fit; how far the "
+        "measured them, and when measured again, both converted to the machine's speed during the fit; how far the "
         "furthest was from its prediction then; and the machine's speed then, relative to that during the fit",
         [
             "space", "within", "device", "measured, ms", "error", "inside 95%", "tau", "verdict",

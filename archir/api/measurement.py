@@ -32,6 +32,8 @@ __all__ = [
 
 _REFERENCE_NETWORKS = 256
 """Number of random networks from which a latency model estimates how much each feature varies over the space."""
+_ANCHORS = 5
+"""Number of networks, from the fastest to the slowest, that a latency model keeps to tell the machine's speed later."""
 _SAMPLES_PER_NETWORK = 4
 """Maximum number of architectures sampled for each one requested; duplicates among them are dropped."""
 
@@ -268,6 +270,7 @@ def fit_latency(
     import numpy as np
 
     from archir.costs.latencies.fitting import fit_model
+    from archir.costs.latencies.model import Anchor
 
     bounded = _with_known_bounds(space, None, path)
     unbounded = bounded.unbounded
@@ -289,6 +292,10 @@ def fit_latency(
         conditions=conditions,
         seed=seed,
     )
+    if conditions is not None:
+        spread = np.argsort(measured)[np.linspace(0, len(measured) - 1, _ANCHORS).round().astype(int)]
+        anchors = tuple(Anchor(choices=dict(architectures[i]), nanoseconds=float(measured[i])) for i in spread)
+        model = model.model_copy(update={"anchors": anchors})
     if path is not None:
         model.write(path)
     return model

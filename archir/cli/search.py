@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from itertools import chain, count
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import click
@@ -198,6 +199,8 @@ def _show_latency(phase: str, measured: Mapping[str, Any]) -> None:
             for number, (predicted, measured_ns, uncertainty) in enumerate(candidates)
         ]
         table(f"`{phase}`: {bound['bound']}", ["candidate", "predicted, us", "measured, us"], rows, right=(1, 2))
+        if any(speed != 1 for speed in bound["speed"]):
+            say(f"measured at {fmean(bound['speed']):.2f} times the speed during the fit, and converted to that speed")
     if measured["chosen"] is None and measured["architectures"]:
         say(f"{phase}: the bound was not reached: no measured candidate is within it; the best candidate is kept")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from archir.diagnostics.errors import ArchError
@@ -392,6 +392,9 @@ class _Reader:
                 note = "The best candidate that was measured within the bounds, with its uncertainty, is chosen."
                 if table["chosen"] is None:
                     note = "The bound was not reached: no measured candidate is within it, and the best one is kept."
+                if any(speed != 1 for speed in bound["speed"]):
+                    speed = f"{fmean(bound['speed']):.2f}"
+                    note += f" Latencies were measured at {speed} times the speed during the fit, and converted to it."
                 yield Comparison(title, ["candidate", "predicted, us", "measured, us", "error"], rows, note)
 
     def _before_and_after(self) -> Iterator[Comparison]:

@@ -115,7 +115,8 @@ def test_broken_tables_are_refused(name: str, tmp_path: Path) -> None:
     text = content if isinstance(content, str | bytes) else json.dumps(content)
     path = tmp_path / "t.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(ArchError, match=r"A1501.*t\.json is not a latency table"):
+    hint = r"(.|\n)*measured again: archir latency table"
+    with pytest.raises(ArchError, match=r"A1501.*t\.json is not a latency table" + hint):
         files.read_table(path)
 
 

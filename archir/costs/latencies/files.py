@@ -48,7 +48,9 @@ def read_latency_file(path: str | Path, shown: str = "") -> LatencyTable | Laten
         problems = [f"`{'.'.join(map(str, problem['loc'])) or '$'}`: {problem['msg']}" for problem in error.errors()]
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
         what = "model" if kind is LatencyModel else "table"
-        raise fail("A1501", f"{shown} is not a latency {what}: {'; '.join(problems[:3])}{more}") from None
+        command = f"archir latency {'fit' if kind is LatencyModel else 'table'} FILE -o {shown}"
+        hint = f"files of other versions must be measured again: {command}"
+        raise fail("A1501", f"{shown} is not a latency {what}: {'; '.join(problems[:3])}{more}", None, hint) from None
 
 
 def read_table(path: str | Path) -> LatencyTable:

@@ -5,7 +5,8 @@ The model includes an estimate of its error. It is a JSON file; all times are na
     {"schema_version": 1, "model": "operations", "device": "my phone", "networks": 30,
      "error": 61000.0, "rank_correlation": 0.97, "tried": {"costs": 82000.0, "operations": 61000.0},
      "held_out": {"networks": 30, "inside": 29, "rank_correlation": 0.9},
-     "offset": 1200000, "entries": {"relu(f32[8])": 2100}}
+     "offset": 1200000, "entries": {"relu(f32[8])": 2100},
+     "anchors": [{"choices": {"op": "conv"}, "nanoseconds": 1500000.0}]}
 
 The latency of a network is the offset plus one entry for each operation that it executes, so it is an additive cost. An
 entry may differ from the time of the operation on its own; no entry is negative. `error` is the root mean square of the
@@ -19,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite, sqrt
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -31,6 +32,8 @@ from archir.utils.student import t_quantile
 
 MIN_NETWORKS, MAX_NETWORKS = 5, 2_000
 """Minimum and maximum number of measured networks that a model is fitted to; the work grows with the cube of it."""
+MAX_ANCHORS = 20
+"""Maximum number of measured networks in a model's file."""
 MIN_INSIDE, MIN_RANK_CORRELATION = 0.9, 0.8
 """Predictions are fit for bounds if this fraction of held-out networks is inside the 95% interval, and if Kendall's tau
 is at least this."""
@@ -67,6 +70,13 @@ class HeldOut(StrictModel):
         return reasons
 
 
+class Anchor(StrictModel):
+    """A measured network, as the labels of its choices, and its latency in nanoseconds."""
+
+    choices: dict[str, Any]
+    nanoseconds: float = Field(gt=0, le=MAX_NANOSECONDS)
+
+
 class LatencyModel(LatencyPredictor):
     """What each operation adds to a network's latency, by workload key, and the prediction error of the sums.
 
@@ -89,6 +99,8 @@ class LatencyModel(LatencyPredictor):
     held_out: HeldOut | None = None
     conditions: Conditions | None = None
     """Conditions of the measurements, if archir made them."""
+    anchors: tuple[Anchor, ...] = Field(default=(), max_length=MAX_ANCHORS)
+    """A few of the measured networks, if archir measured them; measured again, they give the machine's speed."""
     offset: Nanoseconds
     entries: dict[str, Nanoseconds]
 

@@ -3,13 +3,17 @@
 A search prefers candidates whose latency is predicted too low, so the best ones exceed a bound more often than random
 ones. If archir made the measurements behind the prediction under the conditions of this machine, the best candidates
 are measured, and the first that is within the bounds is chosen, allowing for the uncertainty of the measurement.
+
+A machine that shares its cores or its heat with others may be slower or faster than during the fit of a model, by a
+quarter or more. Therefore the anchors of the model are measured in turns with the candidates, whose latencies are
+converted to the machine's speed during the fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from archir.backends.latency_benches import open_bench
 from archir.costs.latencies.files import read_latency_file
@@ -49,11 +53,12 @@ def measure_finalists(
     """Measure candidates of the space, best first, until one is within all bounds.
 
     Returns JSON data: for each bound its `bound`, `limit` and, for each measured candidate, nanoseconds `predicted`,
-    `measured` and `uncertainty` (STANDARD_ERRORS of the measurement), or the reason why it was `not_measured`;
-    `architectures`, the measured candidates; and `chosen`, the number of the first candidate that is within the bounds
-    even if it is slower than measured by the uncertainty, or None.
+    `measured` and `uncertainty` (STANDARD_ERRORS of the measurement), and the `speed` of the machine relative to that
+    during the fit, or the reason why nothing was measured, `not_measured`; `architectures`, the measured candidates;
+    and `chosen`, the number of the first candidate that is within the bounds even if it is slower than measured by the
+    uncertainty, or None.
     """
-    checked = [_Bound(bound) for bound in bounds]
+    checked = [_Bound(bound, space) for bound in bounds]
     measurable = [bound for bound in checked if not bound.problem]
     chosen, count = None, 0
     while measurable and chosen is None and count < min(MAX_MEASURED, len(candidates)):
@@ -71,12 +76,21 @@ def measure_finalists(
     }
 
 
+class _Finalist(NamedTuple):
+    """Predicted and measured nanoseconds of a candidate, and the machine's speed; see `measure_finalists`."""
+
+    predicted: float
+    measured: float
+    uncertainty: float
+    speed: float
+
+
 class _Bound:
     """Upper bound on a latency, with the measurements of candidates; `problem` says why nothing can be measured."""
 
-    def __init__(self, bound: Constraint) -> None:
+    def __init__(self, bound: Constraint, space: Space) -> None:
         self._bound = bound
-        self._results: list[tuple[int, float, float]] = []
+        self._finalists: list[_Finalist] = []
         self.problem = ""
         try:
             self._predictor: LatencyTable | LatencyModel = read_latency_file(
@@ -85,22 +99,27 @@ class _Bound:
             self._conditions = conditions_of(self._predictor)
             with open_bench(self._conditions.device, self._conditions.batch, self._conditions.threads) as bench:
                 check_same_machine(self._conditions, self._conditions.device, self._conditions.batch, bench)
+            self._anchors = _anchors(self._predictor, space)
         except ArchError as error:
             self.problem = error.diagnostics[0].message
 
     def measure(self, graphs: Sequence[Graph]) -> None:
         """Add the predicted and measured latencies of networks."""
         with open_bench(self._conditions.device, self._conditions.batch, self._conditions.threads) as bench:
-            timings = measure_networks(graphs, bench)
-        self._results += [
-            (self._predictor.estimate(graph), timing.mean, STANDARD_ERRORS * timing.error)
-            for graph, timing in zip(graphs, timings, strict=True)
+            timings = measure_networks([*graphs, *(graph for graph, _ in self._anchors)], bench)
+        now = sum(timing.mean for timing in timings[len(graphs) :])
+        speed = sum(before for _, before in self._anchors) / now if now else 1.0
+        self._finalists += [
+            _Finalist(
+                self._predictor.estimate(graph), speed * timing.mean, speed * STANDARD_ERRORS * timing.error, speed
+            )
+            for graph, timing in zip(graphs, timings, strict=False)
         ]
 
     def holds(self, number: int) -> bool:
         """Return whether a measured candidate is within the bound, even if it is slower by the uncertainty."""
-        _, measured, uncertainty = self._results[number]
-        slowest, limit = measured + uncertainty, self._bound.limit
+        finalist, limit = self._finalists[number], self._bound.limit
+        slowest = finalist.measured + finalist.uncertainty
         return bool(slowest < limit if self._bound.relation == "<" else slowest <= limit)
 
     def report(self) -> dict[str, Any]:
@@ -108,6 +127,15 @@ class _Bound:
         if self.problem:
             return {"bound": self._bound.text, "not_measured": self.problem}
         conditions = self._conditions.model_dump()
-        names = ("predicted", "measured", "uncertainty")
-        columns = {name: [result[i] for result in self._results] for i, name in enumerate(names)}
+        columns = {name: [getattr(finalist, name) for finalist in self._finalists] for name in _Finalist._fields}
         return {"bound": self._bound.text, "limit": self._bound.limit, "conditions": conditions, **columns}
+
+
+def _anchors(predictor: LatencyTable | LatencyModel, space: Space) -> list[tuple[Graph, float]]:
+    """Return the networks that a model keeps and their nanoseconds during its fit; [] for those of another space."""
+    if isinstance(predictor, LatencyTable):
+        return []
+    try:
+        return [(space.unbounded.specialize(anchor.choices), anchor.nanoseconds) for anchor in predictor.anchors]
+    except ArchError:
+        return []

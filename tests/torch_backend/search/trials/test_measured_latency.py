@@ -119,6 +119,49 @@ def test_a_candidate_is_not_chosen_if_the_bound_is_within_the_uncertainty_of_its
     assert chosen == 3
 
 
+def test_latencies_are_converted_to_the_speed_of_the_machine_during_the_fit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = archir.load("digits.arch")
+    monkeypatch.setattr("archir.api.measurement.open_bench", measured_latency.open_bench)
+    architectures, times, conditions = archir.measured_latency(space, 6)
+    archir.fit_latency(space, architectures, times, "m.json", conditions=conditions)
+
+    class SlowBench(FakeBench):
+        def timed(self, graph: Graph) -> TimedRun:
+            usual = super().timed(graph)
+            return lambda calls: 2 * usual(calls)
+
+    @contextmanager
+    def bench(device: str, batch: int, threads: int | None) -> Iterator[FakeBench]:
+        yield SlowBench()
+
+    monkeypatch.setattr(measured_latency, "open_bench", bench)
+    bounded = space.where('latency("m.json") <= 170ns')
+    measured = measure_finalists(bounded, relus(space, range(8, 0, -1)), latency_bounds(bounded))
+    (bound,) = measured["bounds"]
+    assert bound["measured"] == [100 + 10 * (number + 3) for number in range(8, 3, -1)]
+    assert bound["speed"] == [0.5] * 5
+    assert measured["architectures"][measured["chosen"]] == {"depth": 4}
+    (folder / "r.toml").write_text(RECIPE.replace("t.json", "m.json").replace("LIMIT", "170ns"))
+    shown = CliRunner().invoke(main, ["search", "r.toml", "-o", "run"], catch_exceptions=False).output
+    assert "measured at 0.50 times the speed during the fit" in shown
+    assert "measured at 0.50 times the speed during the fit" in (folder / "run" / "report.html").read_text()
+
+
+def test_networks_of_another_space_do_not_tell_the_speed_of_the_machine(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = archir.load("digits.arch")
+    monkeypatch.setattr("archir.api.measurement.open_bench", measured_latency.open_bench)
+    architectures, times, conditions = archir.measured_latency(space, 6)
+    archir.fit_latency(space, architectures, times, "m.json", conditions=conditions)
+    (folder / "other.arch").write_text(SPACE.replace("choose depth", "choose layers"))
+    other = archir.load("other.arch").where('latency("m.json") <= 1us')
+    measured = measure_finalists(other, [other.architecture({"layers": 2})], latency_bounds(other))
+    assert measured["bounds"][0]["speed"] == [1.0]
+
+
 def test_no_more_candidates_are_measured_once_one_is_within_the_bound(folder: Path) -> None:
     space = archir.load("digits.arch").where('latency("t.json") <= 1us')
     measured = measure_finalists(space, relus(space, range(8, 0, -1)), latency_bounds(space))

@@ -20,7 +20,7 @@ import archir
 from archir.backends.latency_benches import open_bench
 from archir.costs.latencies.measurement import MeasuredNetwork, Validation, measure_networks
 from archir.costs.latencies.timing import Timing
-from archir_torch.search.measured_latency import latency_bounds, measure_finalists
+from archir_torch.search.measured_latency import EFFORT, latency_bounds, measure_finalists
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 SPACES: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -103,7 +103,7 @@ def _row(
         for architecture in (*(one.architecture for one in winners), *architectures[:ANCHORS])
     ]
     with open_bench(device, 1, threads) as bench:
-        now = np.array([timing.mean for timing in measure_networks(graphs, bench)])
+        now = np.array([timing.mean for timing in measure_networks(graphs, bench, effort=EFFORT)])
     speed = float(np.mean(np.array(times[:ANCHORS]) / now[len(winners) :]))
     predicted = np.array([winner.predicted for winner in winners])
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from archir.costs.latencies.model import MIN_NETWORKS, HeldOut, LatencyModel
 from archir.costs.latencies.table import Conditions, Correction, Device, Entry, LatencyTable
-from archir.costs.latencies.timing import DEFAULT_EFFORT, VISITS, Effort, TimedRun, Timing, measure, measure_in_visits
+from archir.costs.latencies.timing import DEFAULT_EFFORT, Effort, TimedRun, Timing, measure, measure_in_visits
 from archir.costs.latencies.workloads import Workload, chain_network
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
@@ -292,7 +292,7 @@ def measure_networks(
             for i, timing in measure_in_visits([bench.timed(graphs[number]) for number in group], effort):
                 yield group[i], timing
 
-    measured = progress(visits(), VISITS * len(graphs), "measuring")
+    measured = progress(visits(), effort.visits * len(graphs), "measuring")
     timings = {number: timing for number, timing in measured if timing is not None}
     return [timings[number] for number in range(len(graphs))]
 

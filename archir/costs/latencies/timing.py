@@ -12,7 +12,7 @@ TimedRun = Callable[[int], float]
 """Function that executes something n times in a row and returns the elapsed nanoseconds."""
 
 VISITS = 10
-"""Minimum number of visits over which the samples of a function are spread."""
+"""Default minimum number of visits over which the samples of a function are spread."""
 COUNTED = 0.9
 """Fraction of the samples that count; the slowest ones do not, because another program may have interrupted them."""
 _MIN_SAMPLES = 3
@@ -35,6 +35,8 @@ class Effort:
     """Nanoseconds of measuring after which no further sample is taken, once there are a few."""
     warm_ns: float = 5e6
     """Nanoseconds that a function runs for in a visit, first without being timed and then again for samples."""
+    visits: int = VISITS
+    """Minimum number of visits, if there are several functions."""
 
 
 DEFAULT_EFFORT = Effort()
@@ -127,7 +129,7 @@ def measure_in_visits(
     In a visit, one function runs on its own, first without being timed, so that caches hold its data as in a process
     that runs nothing else. The visits of a function are spread over the whole time, and each round of visits has a
     random order, so that a period in which something else slows the machine down affects all functions alike. A
-    function is visited until its mean is precise, at least VISITS times, and not again once its time (`max_ns`) is
+    function is visited until its mean is precise, at least `visits` times, and not again once its time (`max_ns`) is
     spent. Yields the index of a function after each of its first visits, with None, and after its last visit, with its
     timing.
     """
@@ -142,7 +144,7 @@ def measure_in_visits(
             sampled = sampler.sample(timer)
             while sampled < effort.warm_ns and not sampler.is_spent:
                 sampled += sampler.sample(timer)
-            if sampler.is_spent or (visit >= VISITS and sampler.is_precise):
+            if sampler.is_spent or (visit >= effort.visits and sampler.is_precise):
                 yield position, samplers.pop(position).timing()
-            elif visit < VISITS:
+            elif visit < effort.visits:
                 yield position, None

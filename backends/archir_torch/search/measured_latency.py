@@ -6,7 +6,7 @@ are measured, and the first that is within the bounds is chosen, allowing for th
 
 A machine that shares its cores or its heat with others may be slower or faster than during the fit of a model, by a
 quarter or more. Therefore the anchors of the model are measured in turns with the candidates, whose latencies are
-converted to the machine's speed during the fit.
+converted to the machine's speed during the fit. All get the same number of visits, so that they share its slow periods.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from archir.costs.latencies.files import read_latency_file
 from archir.costs.latencies.measurement import check_same_machine, conditions_of, measure_networks
 from archir.costs.latencies.model import LatencyModel
 from archir.costs.latencies.table import LatencyTable
+from archir.costs.latencies.timing import Effort
 from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Constraint, Graph
 from archir.language.elaboration.cost_names import latency_file
@@ -28,6 +29,8 @@ from archir.spaces.space import Space
 
 GROUP = 5
 """Number of candidates that are measured together; the next ones are measured if none of them is within the bounds."""
+EFFORT = Effort(visits=100, precision=0.05)
+"""How long to measure candidates and anchors; the precision is that of a very noisy machine after these visits."""
 MAX_MEASURED = 20
 """Maximum number of candidates that are measured."""
 STANDARD_ERRORS = 2
@@ -106,7 +109,8 @@ class _Bound:
     def measure(self, graphs: Sequence[Graph]) -> None:
         """Add the predicted and measured latencies of networks."""
         with open_bench(self._conditions.device, self._conditions.batch, self._conditions.threads) as bench:
-            timings = measure_networks([*graphs, *(graph for graph, _ in self._anchors)], bench)
+            anchors = [graph for graph, _ in self._anchors]
+            timings = measure_networks([*graphs, *anchors], bench, effort=EFFORT)
         now = sum(timing.mean for timing in timings[len(graphs) :])
         speed = sum(before for _, before in self._anchors) / now if now else 1.0
         self._finalists += [

@@ -133,9 +133,12 @@ def validate(
 
     bounded, rng = _with_known_bounds(space, where), random.Random(seed)
     networks = [bounded.specialize(item) for item in _sample_distinct(bounded, n, rng)]
+    anchors = predictor.anchors_of(bounded.unbounded.specialize)
     conditions = benches.conditions_of(predictor)
     with open_bench(conditions.device, conditions.batch, conditions.threads) as device_bench:
-        return benches.validate(predictor, networks, device_bench, progress=progress or benches.without_progress)
+        return benches.validate(
+            predictor, networks, device_bench, anchors=anchors, progress=progress or benches.without_progress
+        )
 
 
 def bench(

@@ -366,6 +366,7 @@ def _validation_json(
             {"predicted": network.predicted, "measured": network.measured.mean} for network in validation.networks
         ],
         "rank_correlation": validation.rank_correlation,
+        "speed": validation.speed,
         "error": validation.error,
         "corrected_error": validation.corrected_error,
         "correction": correction and correction.model_dump(),
@@ -385,6 +386,8 @@ def _validation_rows(validation: Validation) -> list[tuple[str, str]]:
         ("rank correlation (Spearman)", "-" if rank is None else f"{rank:.3f}"),
         ("mean error of the predictions", f"{100 * validation.error:.1f}%"),
     ]
+    if validation.speed != 1:
+        rows.insert(1, ("speed relative to that during the fit", f"{validation.speed:.2f}"))
     if validation.margin is None:
         error = "-" if corrected is None else f"{100 * corrected:.1f}%"
         rows.append(("after an affine correction (leave-one-out)", error))

@@ -89,6 +89,10 @@ def test_validation_compares_measured_networks_with_table() -> None:
     assert found.rank_correlation == pytest.approx(1)
     with pytest.raises(ArchError, match="A1503"):
         validate(table.model_copy(update={"threads": 2}), networks, FakeBench(), effort=QUICK)
+    slower = [(network, 0.5 * one.measured.mean) for network, one in zip(networks, found.networks, strict=True)]
+    converted = validate(table, networks[:3], FakeBench(), anchors=slower, effort=QUICK)
+    assert converted.speed == 0.5
+    assert [one.measured.mean for one in converted.networks] == [nanoseconds for _, nanoseconds in slower[:3]]
     del table.entries["gelu(f32[4, 6, 6], approximate=false)"]
     with pytest.raises(ArchError, match=r"A1502.*gelu"):
         validate(table, networks, FakeBench(), effort=QUICK)

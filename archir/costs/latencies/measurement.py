@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -146,11 +146,13 @@ class MeasuredNetwork:
 class Validation:
     """How accurately a table or model predicts the latency of whole networks.
 
-    `margin` is half the width of a model's 95% interval in nanoseconds, or None for a table.
+    `margin` is half the width of a model's 95% interval in nanoseconds, or None for a table. `speed` is that of the
+    machine relative to its speed during the fit of a model, to which the measurements are converted.
     """
 
     networks: tuple[MeasuredNetwork, ...]
     margin: float | None = None
+    speed: float = 1.0
 
     def __repr__(self) -> str:
         return f"<Validation on {len(self.networks):,} networks: mean error {self.error:.1%}>"
@@ -257,12 +259,13 @@ def validate(
     graphs: Sequence[Graph],
     bench: Bench,
     *,
+    anchors: Sequence[tuple[Graph, float]] = (),
     progress: ProgressWrapper = without_progress,
     effort: Effort = DEFAULT_EFFORT,
 ) -> Validation:
     """Measure networks without choices, and compare the latencies with the predictions of a table or model.
 
-    Raises ArchError (A1502, A1503).
+    For `anchors`, see `measure_with_anchors`. Raises ArchError (A1502, A1503).
     """
     recorded = conditions_of(predictor)
     check_same_machine(recorded, recorded.device, recorded.batch, bench)
@@ -271,8 +274,31 @@ def validate(
         sums, margin = [predictor.total(graph) for graph in graphs], None
     else:
         sums, margin = [0.0] * len(graphs), predictor.margin()
-    measured = measure_networks(graphs, bench, progress=progress, effort=effort)
-    return Validation(tuple(map(MeasuredNetwork, predicted, measured, sums)), margin)
+    measured, speed = measure_with_anchors(graphs, anchors, bench, progress=progress, effort=effort)
+    return Validation(tuple(map(MeasuredNetwork, predicted, measured, sums)), margin, speed)
+
+
+def measure_with_anchors(
+    graphs: Sequence[Graph],
+    anchors: Sequence[tuple[Graph, float]],
+    bench: Bench,
+    *,
+    progress: ProgressWrapper = without_progress,
+    effort: Effort = DEFAULT_EFFORT,
+) -> tuple[list[Timing], float]:
+    """Measure networks in turns with others that took the given nanoseconds at an earlier time.
+
+    Returns the latencies of the networks, converted to the speed of the machine at that time, and the machine's speed
+    now relative to that one. Without anchors, both are taken to be equal.
+    """
+    timings = measure_networks([*graphs, *(anchor for anchor, _ in anchors)], bench, progress=progress, effort=effort)
+    now = sum(timing.mean for timing in timings[len(graphs) :])
+    speed = sum(nanoseconds for _, nanoseconds in anchors) / now if now else 1.0
+    converted = [
+        replace(timing, mean=speed * timing.mean, spread=speed * timing.spread, error=speed * timing.error)
+        for timing in timings[: len(graphs)]
+    ]
+    return converted, speed
 
 
 def measure_networks(

@@ -17,7 +17,7 @@ leave-one-out predictions, as are `tried` and `rank_correlation`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import isfinite, sqrt
 from typing import Annotated, Any, Literal
@@ -26,8 +26,9 @@ from pydantic import Field
 
 from archir.costs.latencies.table import MAX_NANOSECONDS, Conditions, LatencyPredictor, StrictModel
 from archir.costs.symbolic import Rule
-from archir.diagnostics.errors import fail
+from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.escaping import escape_to_line
+from archir.ir.graph import Graph
 from archir.utils.student import t_quantile
 
 MIN_NETWORKS, MAX_NETWORKS = 5, 2_000
@@ -150,6 +151,13 @@ class LatencyModel(LatencyPredictor):
     def base(self) -> int:
         """The offset."""
         return self.offset
+
+    def anchors_of(self, specialize: Callable[[Mapping[str, Any]], Graph]) -> list[tuple[Graph, float]]:
+        """Return the networks of the anchors and their nanoseconds; [] if they are of another space."""
+        try:
+            return [(specialize(anchor.choices), anchor.nanoseconds) for anchor in self.anchors]
+        except ArchError:
+            return []
 
     def rule(self, confidence: float | None = None) -> Rule:
         """Return the cost rule of the predicted latency in nanoseconds.

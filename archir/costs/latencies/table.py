@@ -13,7 +13,7 @@ which calibration fits, maps the sum of a network's entries to the measured time
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -139,6 +139,13 @@ class LatencyPredictor(StrictModel, ABC):
         keys = [workload.key for workload in network_workloads(graph, self.measures_simplified)]
         self.check_keys(keys)
         return keys
+
+    def anchors_of(self, specialize: Callable[[Mapping[str, Any]], Graph]) -> list[tuple[Graph, float]]:
+        """Return a few networks that were measured for the predictions, and their nanoseconds then.
+
+        `specialize` returns the network of an architecture of the space. Tables have no such networks.
+        """
+        return []
 
     def check_keys(self, keys: Iterable[str]) -> None:
         """Raise ArchError (A1502) if some of these operations are missing; the error names them."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from archir.backends.latency_benches import open_bench
 from archir.costs.latencies.files import read_latency_file
-from archir.costs.latencies.measurement import check_same_machine, conditions_of, measure_networks
+from archir.costs.latencies.measurement import check_same_machine, conditions_of, measure_with_anchors
 from archir.costs.latencies.model import LatencyModel
 from archir.costs.latencies.table import LatencyTable
 from archir.costs.latencies.timing import Effort
@@ -102,22 +102,17 @@ class _Bound:
             self._conditions = conditions_of(self._predictor)
             with open_bench(self._conditions.device, self._conditions.batch, self._conditions.threads) as bench:
                 check_same_machine(self._conditions, self._conditions.device, self._conditions.batch, bench)
-            self._anchors = _anchors(self._predictor, space)
+            self._anchors = self._predictor.anchors_of(space.unbounded.specialize)
         except ArchError as error:
             self.problem = error.diagnostics[0].message
 
     def measure(self, graphs: Sequence[Graph]) -> None:
         """Add the predicted and measured latencies of networks."""
         with open_bench(self._conditions.device, self._conditions.batch, self._conditions.threads) as bench:
-            anchors = [graph for graph, _ in self._anchors]
-            timings = measure_networks([*graphs, *anchors], bench, effort=EFFORT)
-        now = sum(timing.mean for timing in timings[len(graphs) :])
-        speed = sum(before for _, before in self._anchors) / now if now else 1.0
+            timings, speed = measure_with_anchors(graphs, self._anchors, bench, effort=EFFORT)
         self._finalists += [
-            _Finalist(
-                self._predictor.estimate(graph), speed * timing.mean, speed * STANDARD_ERRORS * timing.error, speed
-            )
-            for graph, timing in zip(graphs, timings, strict=False)
+            _Finalist(self._predictor.estimate(graph), timing.mean, STANDARD_ERRORS * timing.error, speed)
+            for graph, timing in zip(graphs, timings, strict=True)
         ]
 
     def holds(self, number: int) -> bool:
@@ -133,13 +128,3 @@ class _Bound:
         conditions = self._conditions.model_dump()
         columns = {name: [getattr(finalist, name) for finalist in self._finalists] for name in _Finalist._fields}
         return {"bound": self._bound.text, "limit": self._bound.limit, "conditions": conditions, **columns}
-
-
-def _anchors(predictor: LatencyTable | LatencyModel, space: Space) -> list[tuple[Graph, float]]:
-    """Return the networks that a model keeps and their nanoseconds during its fit; [] for those of another space."""
-    if isinstance(predictor, LatencyTable):
-        return []
-    try:
-        return [(space.unbounded.specialize(anchor.choices), anchor.nanoseconds) for anchor in predictor.anchors]
-    except ArchError:
-        return []

@@ -200,7 +200,8 @@ def _show_latency(phase: str, measured: Mapping[str, Any]) -> None:
         ]
         table(f"`{phase}`: {bound['bound']}", ["candidate", "predicted, us", "measured, us"], rows, right=(1, 2))
         if any(speed != 1 for speed in bound["speed"]):
-            say(f"measured at {fmean(bound['speed']):.2f} times the speed during the fit, and converted to that speed")
+            ran = f"the machine ran at {fmean(bound['speed']):.2f} times its speed during the fit"
+            say(f"{ran}, to which measured latencies are converted")
     if measured["chosen"] is None and measured["architectures"]:
         say(f"{phase}: the bound was not reached: no measured candidate is within it; the best candidate is kept")
 

@@ -394,7 +394,8 @@ class _Reader:
                     note = "The bound was not reached: no measured candidate is within it, and the best one is kept."
                 if any(speed != 1 for speed in bound["speed"]):
                     speed = f"{fmean(bound['speed']):.2f}"
-                    note += f" Latencies were measured at {speed} times the speed during the fit, and converted to it."
+                    ran = f"The machine ran at {speed} times its speed during the fit"
+                    note += f" {ran}, to which measured latencies are converted."
                 yield Comparison(title, ["candidate", "predicted, us", "measured, us", "error"], rows, note)
 
     def _before_and_after(self) -> Iterator[Comparison]:

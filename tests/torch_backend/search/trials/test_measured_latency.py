@@ -50,15 +50,26 @@ scorer = { kind = "proxies", proxies = ["synflow"] }
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a space and a table that predicts less than the 110 + 10 n ns that a network of n ReLUs takes."""
 
-    @contextmanager
-    def bench(device: str, batch: int, threads: int | None) -> Iterator[FakeBench]:
-        yield FakeBench()
-
-    monkeypatch.setattr(measured_latency, "open_bench", bench)
+    measure_on(FakeBench, monkeypatch)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "digits.arch").write_text(SPACE)
     predictor(archir.load("digits.arch")).write("t.json")
     return tmp_path
+
+
+def measure_on(kind: type[FakeBench], monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def bench(device: str, batch: int, threads: int | None) -> Iterator[FakeBench]:
+        yield kind()
+
+    monkeypatch.setattr(measured_latency, "open_bench", bench)
+    monkeypatch.setattr("archir.api.measurement.open_bench", bench)
+
+
+def fit(space: Space) -> None:
+    """Write a model of six networks to m.json."""
+    architectures, times, conditions = archir.measured_latency(space, 6)
+    archir.fit_latency(space, architectures, times, "m.json", conditions=conditions)
 
 
 def predictor(space: Space) -> LatencyTable:
@@ -100,11 +111,7 @@ def test_a_candidate_is_not_chosen_if_the_bound_is_within_the_uncertainty_of_its
             steady, rng = super().timed(graph), random.Random(0)
             return lambda calls: steady(calls) * rng.uniform(0.2, 1.8)
 
-    @contextmanager
-    def bench(device: str, batch: int, threads: int | None) -> Iterator[FakeBench]:
-        yield NoisyBench()
-
-    monkeypatch.setattr(measured_latency, "open_bench", bench)
+    measure_on(NoisyBench, monkeypatch)
     space = archir.load("digits.arch")
 
     def measured_within(limit: int) -> tuple[int | None, Mapping[str, list[float]]]:
@@ -123,20 +130,14 @@ def test_latencies_are_converted_to_the_speed_of_the_machine_during_the_fit(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space = archir.load("digits.arch")
-    monkeypatch.setattr("archir.api.measurement.open_bench", measured_latency.open_bench)
-    architectures, times, conditions = archir.measured_latency(space, 6)
-    archir.fit_latency(space, architectures, times, "m.json", conditions=conditions)
+    fit(space)
 
     class SlowBench(FakeBench):
         def timed(self, graph: Graph) -> TimedRun:
             usual = super().timed(graph)
             return lambda calls: 2 * usual(calls)
 
-    @contextmanager
-    def bench(device: str, batch: int, threads: int | None) -> Iterator[FakeBench]:
-        yield SlowBench()
-
-    monkeypatch.setattr(measured_latency, "open_bench", bench)
+    measure_on(SlowBench, monkeypatch)
     bounded = space.where('latency("m.json") <= 170ns')
     measured = measure_finalists(bounded, relus(space, range(8, 0, -1)), latency_bounds(bounded))
     (bound,) = measured["bounds"]
@@ -145,17 +146,12 @@ def test_latencies_are_converted_to_the_speed_of_the_machine_during_the_fit(
     assert measured["architectures"][measured["chosen"]] == {"depth": 4}
     (folder / "r.toml").write_text(RECIPE.replace("t.json", "m.json").replace("LIMIT", "170ns"))
     shown = CliRunner().invoke(main, ["search", "r.toml", "-o", "run"], catch_exceptions=False).output
-    assert "measured at 0.50 times the speed during the fit" in shown
-    assert "measured at 0.50 times the speed during the fit" in (folder / "run" / "report.html").read_text()
+    assert "machine ran at 0.50 times its speed during the fit" in shown
+    assert "machine ran at 0.50 times its speed during the fit" in (folder / "run" / "report.html").read_text()
 
 
-def test_networks_of_another_space_do_not_tell_the_speed_of_the_machine(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    space = archir.load("digits.arch")
-    monkeypatch.setattr("archir.api.measurement.open_bench", measured_latency.open_bench)
-    architectures, times, conditions = archir.measured_latency(space, 6)
-    archir.fit_latency(space, architectures, times, "m.json", conditions=conditions)
+def test_networks_of_another_space_do_not_tell_the_speed_of_the_machine(folder: Path) -> None:
+    fit(archir.load("digits.arch"))
     (folder / "other.arch").write_text(SPACE.replace("choose depth", "choose layers"))
     other = archir.load("other.arch").where('latency("m.json") <= 1us')
     measured = measure_finalists(other, [other.architecture({"layers": 2})], latency_bounds(other))
@@ -204,9 +200,8 @@ def test_a_search_says_why_candidates_were_not_measured(folder: Path) -> None:
 
 
 def test_a_model_is_also_fitted_to_the_candidates_that_a_search_measured(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path,
 ) -> None:
-    monkeypatch.setattr("archir.api.measurement.open_bench", measured_latency.open_bench)
     search(folder, "140ns")
     arguments = ["latency", "fit", "digits.arch", "-o", "m.json", "-n", "6", "--json", "--add"]
     result = CliRunner().invoke(main, [*arguments, "run"], catch_exceptions=False)

@@ -15,6 +15,7 @@ import hypothesis
 import pytest
 
 import archir.ops  # noqa: F401  (declares the operations)
+from archir.costs.latencies.measurement import OPERATION_EFFORT
 from archir.costs.latencies.timing import DEFAULT_EFFORT
 from archir.plugins import loading
 
@@ -49,7 +50,8 @@ hypothesis.settings.register_profile("archir", deadline=None, derandomize=True, 
 hypothesis.settings.register_profile("long", deadline=None, derandomize=True, max_examples=500)
 hypothesis.settings.load_profile("archir")
 
-object.__setattr__(DEFAULT_EFFORT, "max_ns", 1e8)  # on a busy machine, each measurement would take ten seconds
+for effort in (DEFAULT_EFFORT, OPERATION_EFFORT):
+    object.__setattr__(effort, "max_ns", 3e7)  # tests do not need precise latencies
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

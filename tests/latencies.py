@@ -12,7 +12,7 @@ from archir.costs.latencies.workloads import space_workloads
 from archir.ir.graph import Graph
 from archir.spaces.space import Space
 
-QUICK = Effort(sample_ns=1e3, precision=0.5, min_samples=3, max_samples=3, max_ns=1e6)
+QUICK = Effort(visits=3, warm_ns=0, sample_ns=1e3)
 
 
 class FakeBench:
@@ -20,6 +20,7 @@ class FakeBench:
 
     machine = {"processor": "abacus"}  # noqa: RUF012
     threads = 1
+    batch = 1
     simplified = False
 
     def __init__(self, interrupt_at: int = 10**9) -> None:
@@ -93,7 +94,7 @@ RUNS = [*((name, False) for name in SMALL), ("dead", True), ("zeros", True)]
 
 
 def filled(bench: FakeBench, space: Space, table: LatencyTable | None = None, **options: Any) -> LatencyTable:
-    table = table or new_table("cpu", 1, bench, QUICK)
+    table = table or new_table("cpu", bench, QUICK)
     fill_table(table, space_workloads(space.graph), bench, effort=QUICK, **({"save": lambda _: None} | options))
     return table
 

@@ -87,8 +87,8 @@ def measure_operations(
         threads = threads or existing.threads
     with open_bench(device, batch, threads) as device_bench:
         if existing is not None:
-            benches.check_same_machine(existing, device, batch, device_bench)
-        table = existing or benches.new_table(device, batch, device_bench)
+            benches.check_same_machine(existing, device, device_bench)
+        table = existing or benches.new_table(device, device_bench)
         benches.fill_table(
             table,
             space_workloads(graph, device_bench.simplified),
@@ -362,7 +362,7 @@ def measured_latency(
     with open_bench(device, batch, threads) as device_bench:
         graphs = [bounded.specialize(item) for item in sampled]
         timings = benches.measure_networks(graphs, device_bench, progress=progress or benches.without_progress)
-        conditions = benches.conditions(device, batch, device_bench)
+        conditions = benches.conditions(device, device_bench)
     return MeasuredLatencies(sampled, [item.mean for item in timings], conditions)
 
 
@@ -379,7 +379,7 @@ def conditions_here(device: Device, batch: int, threads: int | None) -> Conditio
     from archir.costs.latencies import measurement as benches
 
     with open_bench(device, batch, threads) as device_bench:
-        return benches.conditions(device, batch, device_bench)
+        return benches.conditions(device, device_bench)
 
 
 def _with_known_bounds(space: Space, where: str | None, path: str | Path | None = None) -> Space:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,11 @@ from click.testing import CliRunner, Result
 
 import archir
 from archir.cli import main
-from archir.costs.latencies.measurement import MAX_WEIGHT_BYTES
-from archir.costs.latencies.table import Entry
-from archir.costs.latencies.timing import COUNTED, VISITS, Effort
+from archir.costs.latencies.measurement import MAX_BYTES, MAX_OPERATIONS, OPERATION_EFFORT
+from archir.costs.latencies.timing import COUNTED, Effort, Timing
 from archir.costs.latencies.workloads import space_workloads
 from archir.diagnostics.errors import ArchError
+from archir.ir.graph import Graph
 from tests.conftest import ROOT
 from tests.latencies import SMALL, table_of, validation
 from tests.project.test_layers import FRAMEWORKS, run_alone
@@ -34,13 +35,14 @@ def test_documented_latency_figures_match_the_code() -> None:
     assert f"the {space.size / 1e12:.1f} trillion architectures" in text
     assert f"use {len(space_workloads(space.graph))} different operations" in text
     assert f"until a sample lasts {effort.sample_ns / 1e6} ms." in text
-    assert f"runs by itself for {effort.warm_ns / 1e6:.0f} ms before it is timed" in text
+    assert f"in {effort.visits} visits, in which" in text
+    assert f"by itself for {effort.warm_ns / 1e6:.0f} ms before it is timed for {effort.warm_ns / 1e6:.0f} ms" in text
     assert effort.max_ns == 1e10
-    assert f"in at least {VISITS} visits, in which" in text
+    assert "at most ten seconds" in text
     assert f"The fastest {100 * COUNTED:.0f} % of the samples count" in text
-    assert f"more than {MAX_WEIGHT_BYTES >> 30} GiB" in text
-    assert f"until the mean is known to {100 * effort.precision:.0f} %" in text
-    assert f"at least {effort.min_samples}, at most {effort.max_samples}, and for at most ten seconds" in text
+    assert f"more than {MAX_BYTES >> 30} GiB" in text
+    assert f"in groups of at most {MAX_OPERATIONS} operations" in text
+    assert f"in {OPERATION_EFFORT.visits} visits with {OPERATION_EFFORT.warm_ns / 1e6:.0f} ms each" in text
 
 
 @pytest.mark.soak
@@ -119,14 +121,15 @@ def test_an_interrupted_command_says_how_to_go_on(file: str, tmp_path: Path, mon
 
     counted = count()
 
-    def entry(*_: Any) -> Entry:
-        if next(counted) == 2:
+    def measure(graphs: Sequence[Graph], *_: Any, **__: Any) -> list[Timing]:
+        if next(counted) == 2:  # after the overhead and the first group
             raise KeyboardInterrupt
-        return Entry(mean=1, spread=0, samples=3)
+        return [Timing(1, 0, 3)] * len(graphs)
 
     path = tmp_path / "t.json"
     with monkeypatch.context() as patched:
-        patched.setattr(benches, "_measure_entry", entry)
+        patched.setattr(benches, "measure_networks", measure)
+        patched.setattr(benches, "MAX_OPERATIONS", 2)
         result = run("table", file, "-o", str(path), "--threads", "1", code=1)
     assert "continue with --resume" in result.stderr
     assert len(archir.latency_table(path).entries) == 2

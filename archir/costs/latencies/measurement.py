@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -11,7 +10,7 @@ import numpy as np
 
 from archir.costs.latencies.model import MIN_NETWORKS, HeldOut, LatencyModel
 from archir.costs.latencies.table import Conditions, Correction, Device, Entry, LatencyTable
-from archir.costs.latencies.timing import DEFAULT_EFFORT, Effort, TimedRun, Timing, measure, measure_in_visits
+from archir.costs.latencies.timing import DEFAULT_EFFORT, Effort, TimedRun, Timing, measure_in_visits
 from archir.costs.latencies.workloads import Workload, chain_network
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
@@ -25,12 +24,13 @@ ProgressWrapper = Callable[[Iterable[Any], int, str], Iterable[Any]]
 It is called with the items, their number and a label, and yields the items.
 """
 
-SAVE_INTERVAL = 5.0
-"""Seconds between saves: the maximum measuring time that is lost if the process is killed."""
-
-
-MAX_WEIGHT_BYTES = 2**32
-"""Maximum size in float32 of the weights of networks that are measured in turns, and are all in memory meanwhile."""
+OPERATION_EFFORT = Effort(visits=10, warm_ns=2e6)
+"""How long to measure each operation of a table."""
+MAX_OPERATIONS = 256
+"""Maximum number of operations that are measured in turns; if the process is killed, their measurements are lost."""
+MAX_BYTES = 2**32
+"""Maximum size in float32 of the weights and activations of graphs that are measured in turns, and are all in memory
+meanwhile."""
 
 
 class Bench(Protocol):
@@ -44,6 +44,11 @@ class Bench(Protocol):
     @property
     def threads(self) -> int:
         """Number of threads that compute."""
+        ...
+
+    @property
+    def batch(self) -> int:
+        """Number of samples of the inputs."""
         ...
 
     @property
@@ -65,14 +70,14 @@ def without_progress(items: Iterable[Any], total: int, what: str) -> Iterable[An
     return items
 
 
-def conditions(device: Device, batch: int, bench: Bench) -> Conditions:
+def conditions(device: Device, bench: Bench) -> Conditions:
     """Return the conditions of measurements on a bench."""
     return Conditions(
-        device=device, batch=batch, threads=bench.threads, machine=bench.machine, simplified=bench.simplified
+        device=device, batch=bench.batch, threads=bench.threads, machine=bench.machine, simplified=bench.simplified
     )
 
 
-def new_table(device: Device, batch: int, bench: Bench, effort: Effort = DEFAULT_EFFORT) -> LatencyTable:
+def new_table(device: Device, bench: Bench, effort: Effort = DEFAULT_EFFORT) -> LatencyTable:
     """Return a new table that contains no operations yet, only the measured overhead of a call on the device.
 
     The overhead is extrapolated from the times of two networks, one with one and one with two equal, cheap operations.
@@ -83,15 +88,15 @@ def new_table(device: Device, batch: int, bench: Bench, effort: Effort = DEFAULT
         spread=2 * single.spread + double.spread,
         samples=min(single.samples, double.samples),
     )
-    return LatencyTable(schema_version=1, overhead=overhead, **dict(conditions(device, batch, bench)))
+    return LatencyTable(schema_version=1, overhead=overhead, **dict(conditions(device, bench)))
 
 
-def check_same_machine(table: Conditions, device: Device, batch: int, bench: Bench) -> None:
+def check_same_machine(table: Conditions, device: Device, bench: Bench) -> None:
     """Raise ArchError (A1503) if a table or model was measured on another device or with other software.
 
     The error lists the differences.
     """
-    if differences := table.differences(conditions(device, batch, bench)):
+    if differences := table.differences(conditions(device, bench)):
         text = f"the latencies were measured under other conditions: {'; '.join(differences)}"
         hint = "measure them anew; `archir latency table` with --force, without --resume, replaces a table"
         raise fail("A1503", text, None, hint)
@@ -104,31 +109,25 @@ def fill_table(
     *,
     save: Callable[[LatencyTable], None],
     progress: ProgressWrapper = without_progress,
-    effort: Effort = DEFAULT_EFFORT,
-    clock: Callable[[], float] = time.monotonic,
+    effort: Effort = OPERATION_EFFORT,
 ) -> None:
-    """Measure those operations of the space that are missing from a table.
+    """Measure those operations of the space that are missing from a table, and subtract the overhead of a call.
 
-    The table is saved regularly, and also when the measurement is interrupted.
+    The table is saved after every MAX_OPERATIONS operations.
     """
-    missing = [workload for key, workload in workloads.items() if key not in table.entries]
-    saved = clock()
-    try:
-        for workload in progress(missing, len(missing), "measuring"):
-            table.entries[workload.key] = _measure_entry(workload.graph(), bench, table.overhead.mean, effort)
-            if clock() - saved >= SAVE_INTERVAL:
-                save(table)
-                saved = clock()
-    finally:
+    graphs = {key: workload.graph() for key, workload in workloads.items() if key not in table.entries}
+    free = [key for key, graph in graphs.items() if bench.free(graph)]
+    table.entries |= dict.fromkeys(free, Entry(mean=0, spread=0, samples=1))
+    save(table)
+    timed = [key for key in graphs if key not in table.entries]
+    for start in range(0, len(timed), MAX_OPERATIONS):
+        keys = timed[start : start + MAX_OPERATIONS]
+        timings = measure_networks([graphs[key] for key in keys], bench, progress=progress, effort=effort)
+        table.entries |= {
+            key: Entry(mean=max(0.0, timing.mean - table.overhead.mean), spread=timing.spread, samples=timing.samples)
+            for key, timing in zip(keys, timings, strict=True)
+        }
         save(table)
-
-
-def _measure_entry(graph: Graph, bench: Bench, overhead: float, effort: Effort) -> Entry:
-    """Return the measured latency of one operation, after subtracting the overhead of a call."""
-    if bench.free(graph):
-        return Entry(mean=0, spread=0, samples=1)
-    timing = measure(bench.timed(graph), effort)
-    return Entry(mean=max(0.0, timing.mean - overhead), spread=timing.spread, samples=timing.samples)
 
 
 @dataclass(frozen=True)
@@ -268,7 +267,7 @@ def validate(
     For `anchors`, see `measure_with_anchors`. Raises ArchError (A1502, A1503).
     """
     recorded = conditions_of(predictor)
-    check_same_machine(recorded, recorded.device, recorded.batch, bench)
+    check_same_machine(recorded, recorded.device, bench)
     predicted = [float(predictor.estimate(graph)) for graph in graphs]
     if isinstance(predictor, LatencyTable):
         sums, margin = [predictor.total(graph) for graph in graphs], None
@@ -308,32 +307,31 @@ def measure_networks(
     progress: ProgressWrapper = without_progress,
     effort: Effort = DEFAULT_EFFORT,
 ) -> list[Timing]:
-    """Return the measured latencies of whole networks without choices, each by itself and warm.
+    """Return the measured latencies of networks without choices, each by itself and warm.
 
-    Networks that need more than MAX_WEIGHT_BYTES together are measured in groups, one after the other.
+    Networks that need more than MAX_BYTES together are measured in groups, one after the other.
     """
-
-    def visits() -> Iterator[tuple[int, Timing | None]]:
-        for group in _groups(graphs):
-            for i, timing in measure_in_visits([bench.timed(graphs[number]) for number in group], effort):
-                yield group[i], timing
-
-    measured = progress(visits(), effort.visits * len(graphs), "measuring")
-    timings = {number: timing for number, timing in measured if timing is not None}
-    return [timings[number] for number in range(len(graphs))]
+    visits = (
+        timing
+        for group in _groups(graphs, bench.batch)
+        for timing in measure_in_visits([bench.timed(graph) for graph in group], effort)
+    )
+    measured = progress(visits, (effort.visits + 1) * len(graphs), "measuring")
+    return [timing for timing in measured if timing is not None]
 
 
-def _groups(graphs: Sequence[Graph]) -> Iterator[list[int]]:
-    """Yield the numbers of the graphs, in groups whose weights fit into MAX_WEIGHT_BYTES, or one by one."""
-    group: list[int] = []
+def _groups(graphs: Sequence[Graph], batch: int) -> Iterator[list[Graph]]:
+    """Yield the graphs in groups that fit into MAX_BYTES, or one by one."""
+    group: list[Graph] = []
     size = 0
-    for number, graph in enumerate(graphs):
-        weights = 4 * cost(graph).params
-        if group and size + weights > MAX_WEIGHT_BYTES:
+    for graph in graphs:
+        costs = cost(graph)
+        needed = 4 * costs.params + batch * costs.peak_bytes
+        if group and size + needed > MAX_BYTES:
             yield group
             group, size = [], 0
-        group.append(number)
-        size += weights
+        group.append(graph)
+        size += needed
     yield group
 
 

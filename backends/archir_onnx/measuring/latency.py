@@ -35,7 +35,7 @@ class OnnxBench:
     simplified = True
 
     def __init__(self, device: str, batch: int, threads: int) -> None:
-        self._device, self._batch, self.threads = device, batch, threads
+        self._device, self.batch, self.threads = device, batch, threads
         name, self._clock = clock(threads if device == "cpu" else 0)
         self.machine = {"processor": processor(), "clock": name} | (
             {"gpu": gpu() or "unknown"} if device == "cuda" else {}
@@ -52,7 +52,7 @@ class OnnxBench:
         rng = np.random.default_rng(0)
         binding = runtime.io_binding()
         for name, kind in ranged_inputs(graph).items():
-            array = random_input(rng, self._batch, kind)
+            array = random_input(rng, self.batch, kind)
             binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array, self._device, 0))
         for output in runtime.get_outputs():
             binding.bind_output(output.name, self._device)

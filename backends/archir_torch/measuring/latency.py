@@ -35,7 +35,7 @@ class TorchBench:
     simplified = False
 
     def __init__(self, device: str, batch: int) -> None:
-        self._device, self._batch = torch.device(device), batch
+        self._device, self.batch = torch.device(device), batch
         self.threads = torch.get_num_threads()
         name, self._clock = clock(self.threads)
         self.machine = {"processor": processor(), "clock": name}
@@ -56,7 +56,7 @@ class TorchBench:
         module = lower(graph).eval().to(self._device)
         generator = torch.Generator().manual_seed(0)
         types = ranged_inputs(graph).values()
-        inputs = [random_input(tensor_type, self._batch, generator).to(self._device) for tensor_type in types]
+        inputs = [random_input(tensor_type, self.batch, generator).to(self._device) for tensor_type in types]
 
         def on_cpu(calls: int) -> float:
             with torch.inference_mode():

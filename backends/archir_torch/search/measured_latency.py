@@ -6,7 +6,7 @@ are measured, and the first that is within the bounds is chosen, allowing for th
 
 A machine that shares its cores or its heat with others may be slower or faster than during the fit of a model, by a
 quarter or more. Therefore the anchors of the model are measured in turns with the candidates, whose latencies are
-converted to the machine's speed during the fit. All get the same number of visits, so that they share its slow periods.
+converted to the machine's speed during the fit.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from archir.spaces.space import Space
 
 GROUP = 5
 """Number of candidates that are measured together; the next ones are measured if none of them is within the bounds."""
-EFFORT = Effort(visits=100, precision=0.05)
-"""How long to measure candidates and anchors; the precision is that of a very noisy machine after these visits."""
+EFFORT = Effort(visits=100)
+"""How long to measure candidates and anchors."""
 MAX_MEASURED = 20
 """Maximum number of candidates that are measured."""
 STANDARD_ERRORS = 2
@@ -101,7 +101,7 @@ class _Bound:
             )
             self._conditions = conditions_of(self._predictor)
             with open_bench(self._conditions.device, self._conditions.batch, self._conditions.threads) as bench:
-                check_same_machine(self._conditions, self._conditions.device, self._conditions.batch, bench)
+                check_same_machine(self._conditions, self._conditions.device, bench)
             self._anchors = self._predictor.anchors_of(space.unbounded.specialize)
         except ArchError as error:
             self.problem = error.diagnostics[0].message

@@ -10,6 +10,7 @@ machine is faster or slower than before."""
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from measure import Table
 import archir
 from archir.backends.latency_benches import open_bench
 from archir.costs.latencies.measurement import MeasuredNetwork, Validation, measure_networks
+from archir.costs.latencies.model import HeldOut
 from archir.costs.latencies.timing import Timing
 from archir_torch.search.measured_latency import EFFORT, latency_bounds, measure_finalists
 
@@ -38,6 +40,10 @@ SAMPLED = 300
 MAX_DEVIATION = 0.1
 """How far the latency of a winner may be from its prediction, relative to it."""
 
+DIVISIONS = 25
+"""Number of random divisions of the measured networks into those that a model is fitted to, and those it is checked on.
+"""
+
 ANCHORS = 20
 """Number of networks that are measured again in turns with the winners."""
 
@@ -47,13 +53,14 @@ def run(quick: bool) -> Table:
     fitted, held_out, searches = (12, 6, 2) if quick else (80, 40, 10)
     table = Table(
         f"latency models fitted to a table of operations and {fitted} networks, and checked on {held_out} others, "
-        f"within bounds; {searches} searches for the most parameters of {SAMPLED} candidates predicted to be faster "
+        f"within bounds, and how many of the others were inside on average over {DIVISIONS} random divisions of all of "
+        f"them; {searches} searches for the most parameters of {SAMPLED} candidates predicted to be faster "
         "than the median, each by a model that is also fitted to the candidates that earlier ones measured; how many "
         "winners were under the bound and within 10% of their prediction when their search "
         "measured them, and when measured again, both converted to the machine's speed during the fit; how far the "
         "furthest was from its prediction then; and the machine's speed then, relative to that during the fit",
         [
-            "space", "within", "device", "measured, ms", "error", "inside 95%", "tau", "verdict",
+            "space", "within", "device", "measured, ms", "error", "inside 95%", "divisions", "tau", "verdict",
             "bound, ms", "winners", "again", "furthest", "speed",
         ],
     )  # fmt: skip
@@ -74,34 +81,36 @@ def _row(
     operations = archir.measure_operations(space, folder / "table.json", device=device, threads=threads)
     measured = archir.measured_latency(space, fitted + held_out, where=where, device=device, threads=threads)
     architectures, times = measured.architectures, measured.nanoseconds
-    known = dict(zip(architectures[:fitted], times[:fitted], strict=True))
+    networks = [space.specialize(architecture) for architecture in architectures]
 
-    def fit(path: Path) -> archir.LatencyModel:
-        """Fit a model to the known latencies and write it to a file."""
+    def fit(known: dict[archir.Architecture, float], path: Path | None = None) -> archir.LatencyModel:
+        """Fit a model to known latencies."""
         return archir.fit_latency(
             space, [*known], [*known.values()], path, operations=operations, conditions=measured.conditions
         )
 
-    model = fit(folder / "model.json")
-    others = [
-        MeasuredNetwork(model.estimate(space.specialize(architecture)), Timing(nanoseconds, 0, 1))
-        for architecture, nanoseconds in zip(architectures[fitted:], times[fitted:], strict=True)
-    ]
-    checked = Validation(tuple(others), model.margin())
-    found = checked.held_out
-    assert found is not None, "there are enough networks"
+    def check(order: Sequence[int]) -> Validation:
+        """Check the model that is fitted to the first networks in an order on the others."""
+        model = fit({architectures[number]: times[number] for number in order[:fitted]})
+        others = [
+            MeasuredNetwork(model.estimate(networks[number]), Timing(times[number], 0, 1)) for number in order[fitted:]
+        ]
+        return Validation(tuple(others), model.margin())
+
+    count, rng = fitted + held_out, np.random.default_rng(0)
+    checked = check(range(count))
+    found = _held_out(checked)
+    divided = [_held_out(check(rng.permutation(count).tolist())).inside for _ in range(DIVISIONS)]
+    known = dict(zip(architectures[:fitted], times[:fitted], strict=True))
     bound = round(float(np.median(times)))
     winners: list[Winner] = []
     for seed in range(searches):
         path = folder / f"model_{seed}.json"
-        fit(path)
+        fit(known, path)
         candidates, winner = _search(space.where(f'{where} and latency("{path}") <= {bound}ns'), seed)
         known |= candidates
         winners += [winner] if winner else []
-    graphs = [
-        space.specialize(architecture)
-        for architecture in (*(one.architecture for one in winners), *architectures[:ANCHORS])
-    ]
+    graphs = [*(space.specialize(one.architecture) for one in winners), *networks[:ANCHORS]]
     with open_bench(device, 1, threads) as bench:
         now = np.array([timing.mean for timing in measure_networks(graphs, bench, effort=EFFORT)])
     speed = float(np.mean(np.array(times[:ANCHORS]) / now[len(winners) :]))
@@ -117,10 +126,16 @@ def _row(
     milliseconds = np.array(times) / 1e6
     return (
         f"{milliseconds.min():.2f} to {milliseconds.max():.2f}", f"{checked.error:.1%}",
-        f"{found.inside} of {found.networks}", tau, "not fit" if found.weaknesses else "fit",
+        f"{found.inside} of {found.networks}", f"{np.mean(divided):.1f}", tau, "not fit" if found.weaknesses else "fit",
         f"{bound / 1e6:.3f}", good(np.array([winner.measured for winner in winners])), good(again),
         f"{np.abs(again / predicted - 1).max(initial=0):.1%}", f"{speed:.2f}",
     )  # fmt: skip
+
+
+def _held_out(checked: Validation) -> HeldOut:
+    found = checked.held_out
+    assert found is not None, "there are enough networks"
+    return found
 
 
 class Winner(NamedTuple):

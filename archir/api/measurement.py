@@ -322,6 +322,7 @@ def measured_latency(
     space: Space,
     n: int = 40,
     *,
+    also: Sequence[Architecture] = (),
     where: str | None = None,
     device: Device = "cpu",
     batch: int = 1,
@@ -335,6 +336,7 @@ def measured_latency(
     Args:
         space: The space. Its bounds on latencies are ignored if their file is missing or is `path`.
         n: Number of distinct architectures; fewer, if random samples repeat too often.
+        also: Further architectures to measure.
         where: Further bounds on costs.
         device: `cpu`, `cuda`, `onnxruntime-cpu` or `onnxruntime-cuda`.
         batch: Number of samples of the inputs.
@@ -358,12 +360,12 @@ def measured_latency(
     from archir.costs.latencies import measurement as benches
 
     bounded = _with_known_bounds(space, where, path)
-    sampled = _sample_distinct(bounded, n, random.Random(seed))
+    architectures = [*dict.fromkeys([*_sample_distinct(bounded, n, random.Random(seed)), *also])]
     with open_bench(device, batch, threads) as device_bench:
-        graphs = [bounded.specialize(item) for item in sampled]
+        graphs = [bounded.unbounded.specialize(architecture) for architecture in architectures]
         timings = benches.measure_networks(graphs, device_bench, progress=progress or benches.without_progress)
         conditions = benches.conditions(device, device_bench)
-    return MeasuredLatencies(sampled, [item.mean for item in timings], conditions)
+    return MeasuredLatencies(architectures, [item.mean for item in timings], conditions)
 
 
 class MeasuredLatencies(NamedTuple):
@@ -372,14 +374,6 @@ class MeasuredLatencies(NamedTuple):
     architectures: list[Architecture]
     nanoseconds: list[float]
     conditions: Conditions
-
-
-def conditions_here(device: Device, batch: int, threads: int | None) -> Conditions:
-    """Return the conditions of measurements on this machine. Raises ArchError (A1505)."""
-    from archir.costs.latencies import measurement as benches
-
-    with open_bench(device, batch, threads) as device_bench:
-        return benches.conditions(device, device_bench)
 
 
 def _with_known_bounds(space: Space, where: str | None, path: str | Path | None = None) -> Space:

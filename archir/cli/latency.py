@@ -106,7 +106,7 @@ def table_command(
     "runs",
     multiple=True,
     type=PathParam(file_okay=False, path_type=Path),
-    help="Also fit to the candidates that this run of `archir search` measured; may be repeated.",
+    help="Also measure and fit to the candidates that this run of `archir search` measured; may be repeated.",
 )
 @click.option(
     "--measured",
@@ -165,17 +165,12 @@ def fit_command(
         operation_table.check_covers(space.graph)
     conditions = None
     if measured is None:
-        conditions = measurement.conditions_here(device, batch, threads)
-        added: dict[Architecture, float] = {}
-        for run in runs:
-            added |= _measured_candidates(run, space, conditions)
+        added = {candidate: None for run in runs for candidate in _measured_candidates(run, space)}
         check_count(count + len(added))
-        measured_here = measurement.measured_latency(
-            space, count, where=where, device=device, batch=batch, threads=threads, seed=seed, path=output,
-            progress=track_progress,
+        architectures, times, conditions = measurement.measured_latency(
+            space, count, also=[*added], where=where, device=device, batch=batch, threads=threads, seed=seed,
+            path=output, progress=track_progress,
         )  # fmt: skip
-        latencies = dict(zip(measured_here.architectures, measured_here.nanoseconds, strict=True)) | added
-        architectures, times = [*latencies], [*latencies.values()]
         on = _describe_conditions(conditions)
     else:
         architectures, times, on = _read_measured(space, measured, about, measure, unit)
@@ -253,8 +248,8 @@ def check_command(
         context.exit(1)
 
 
-def _measured_candidates(folder: Path, space: Space, conditions: Conditions) -> dict[Architecture, float]:
-    """Return the latencies in nanoseconds of the candidates that a search measured under these conditions.
+def _measured_candidates(folder: Path, space: Space) -> list[Architecture]:
+    """Return the candidates that a search measured.
 
     Raises ArchError (A1511) if there are none, and errors of architectures that do not belong to the space.
     """
@@ -263,22 +258,11 @@ def _measured_candidates(folder: Path, space: Space, conditions: Conditions) -> 
 
     run = Run.open(folder)
     summary = json.loads(run.content(SUMMARY)) if SUMMARY in run.entries else {}
-    measured = [
-        (bound["conditions"], list(zip(finalists["architectures"], bound["measured"], strict=True)))
-        for finalists in summary.get("latency", {}).values()
-        for bound in finalists["bounds"]
-        if "measured" in bound
-    ]
-    alike = [pair for when, pairs in measured if when == conditions.model_dump() for pair in pairs]
-    if not alike:
-        raise _without_candidates(folder, "under these conditions" if measured else "")
-    return {space.architecture(labels): nanoseconds for labels, nanoseconds in alike}
-
-
-def _without_candidates(run: Path, when: str = "") -> ArchError:
-    """Return the error (A1511) of a run that measured no candidates."""
-    hint = "a search measures its best candidates if it bounds a latency that archir measured on this machine"
-    return fail("A1511", f"{run} measured no candidates {when}".rstrip(), None, hint)
+    measured = [labels for finalists in summary.get("latency", {}).values() for labels in finalists["architectures"]]
+    if not measured:
+        hint = "a search measures its best candidates if it bounds a latency that archir measured on this machine"
+        raise fail("A1511", f"{folder} measured no candidates", None, hint)
+    return [space.architecture(labels) for labels in measured]
 
 
 def _read_measured(

@@ -19,11 +19,11 @@ from scipy.stats import t as student
 
 import archir
 from archir.cli import main
-from archir.costs.latencies import files, gaussian_process
+from archir.costs.latencies import files, fitting, gaussian_process
 from archir.costs.latencies.counts import RunCounts, counts_of_codes, counts_of_graphs
 from archir.costs.latencies.fitting import fit_model, nonnegative_least_squares
 from archir.costs.latencies.model import LatencyModel
-from archir.costs.latencies.table import Conditions
+from archir.costs.latencies.table import Conditions, Entry
 from archir.costs.latencies.workloads import Workload, network_workloads, space_workloads
 from archir.diagnostics.errors import ArchError
 from archir.ir.types import TensorType
@@ -177,12 +177,35 @@ def test_leave_one_out_predictions_equal_refitted_ones() -> None:
     blocks = [rng.normal(size=(9, 3)), rng.normal(size=(9, 5))]
     kernels = np.array([block @ block.T for block in blocks])
     measured, shares = rng.normal(size=9), np.array([0.3, 0.7])
-    found = gaussian_process._posterior(kernels, shares, 0.1, measured)
+    _, errors = gaussian_process._solve(gaussian_process._kernel(kernels, shares, 0.1), measured)
     kernel = 1 + np.tensordot(shares, kernels, 1)
     for i in range(9):
         rest = np.arange(9) != i
         said = kernel[i, rest] @ np.linalg.solve(kernel[np.ix_(rest, rest)] + 0.1 * np.eye(8), measured[rest])
-        assert measured[i] - said == pytest.approx(found.errors[i])
+        assert measured[i] - said == pytest.approx(errors[i])
+
+
+def test_more_hyperparameters_do_not_improve_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a table of 504 operations is right to 5%, and 80 networks are measured to 0.2%."""
+    space, rng = archir.load(ROOT / "examples" / "zoo" / "nats_size.arch"), np.random.default_rng(0)
+    codes = space.sample_codes(160, rng)
+    counts = counts_of_codes(space.account, codes, simplified=False)
+    tabulated = 1e5 * counts.costs[:, 0] / counts.costs[:, 0].mean() * np.exp(0.3 * rng.normal(size=504))
+    table = table_of([])
+    table.entries |= {
+        workload.key: Entry(mean=mean, spread=0, samples=3)
+        for workload, mean in zip(counts.workloads, tabulated.tolist(), strict=True)
+    }
+    measured = counts.times @ (tabulated * np.exp(0.05 * rng.normal(size=504))) * (1 + 0.002 * rng.normal(size=160))
+
+    def error() -> float:
+        model = fitting._fit(counts[:80], measured[:80], counts[80:], table, seed=0)
+        predicted = model.offset + counts.times[80:] @ [model.entries[workload.key] for workload in counts.workloads]
+        return float(((predicted - measured[80:]) ** 2).mean() ** 0.5)
+
+    usual = error()
+    monkeypatch.setattr(gaussian_process, "HYPERPARAMETER_SAMPLES", 1000)
+    assert usual < 1.1 * error()
 
 
 def test_model_corrects_operation_table_by_measured_networks() -> None:

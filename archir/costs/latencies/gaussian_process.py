@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
-HYPERPARAMETER_SAMPLES = 64
+HYPERPARAMETER_SAMPLES = 256
 """Number of sampled sets of hyperparameters."""
 MAX_WEIGHTING_POINTS = 300
 """Maximum number of measurements used to weight the sets of hyperparameters."""
@@ -47,18 +47,18 @@ def fit_process(blocks: Sequence[Matrix], measured: Matrix, rng: np.random.Gener
     subset = np.sort(rng.permutation(len(targets))[:MAX_WEIGHTING_POINTS])
     subset_kernels = kernels[:, subset][:, :, subset]
     samples = list(zip(*_sample_hyperparameters(len(blocks), rng), strict=True))
-    evidence = np.array([_posterior(subset_kernels, *sample, targets[subset]).evidence for sample in samples])
+    evidence = np.array([_evidence(_kernel(subset_kernels, *sample), targets[subset]) for sample in samples])
     counts = np.exp(evidence - evidence.max())
     counts[counts < _MIN_RELATIVE_WEIGHT] = 0
     weights = [np.zeros(block.shape[1]) for block in blocks]
     constant, errors = mean, np.zeros(len(targets))
     for count, (shares, noise) in zip(counts / counts.sum(), samples, strict=True):
         if count > 0:
-            posterior = _posterior(kernels, shares, noise, targets)
+            alpha, left_out = _solve(_kernel(kernels, shares, noise), targets)
             for weight, block, share in zip(weights, blocks, shares, strict=True):
-                weight += count * scale * share * (block.T @ posterior.alpha)
-            constant += count * scale * float(posterior.alpha.sum())
-            errors += count * scale * posterior.errors
+                weight += count * scale * share * (block.T @ alpha)
+            constant += count * scale * float(alpha.sum())
+            errors += count * scale * left_out
     return FittedProcess(tuple(weights), constant, errors)
 
 
@@ -75,20 +75,21 @@ def _sample_hyperparameters(blocks: int, rng: np.random.Generator) -> tuple[Matr
     return shares / shares.sum(1, keepdims=True), 10 ** rng.uniform(-4, 0, HYPERPARAMETER_SAMPLES)
 
 
-@dataclass(frozen=True)
-class _Posterior:
-    """Log evidence of the measurements, inverse kernel matrix times measurements, and leave-one-out errors."""
-
-    evidence: float
-    alpha: Matrix
-    errors: Matrix
+def _kernel(kernels: Matrix, shares: Matrix, noise: float) -> Matrix:
+    """Return the kernel matrix [n, n] for the matrices [blocks, n, n] of the blocks."""
+    return 1.0 + noise * np.eye(kernels.shape[1]) + np.tensordot(shares, kernels, 1)
 
 
-def _posterior(kernels: Matrix, shares: Matrix, noise: float, targets: Matrix) -> _Posterior:
-    """Compute the posterior of the process for one set of hyperparameters."""
-    kernel = 1.0 + noise * np.eye(len(targets)) + np.tensordot(shares, kernels, 1)
+def _solve(kernel: Matrix, targets: Matrix) -> tuple[Matrix, Matrix]:
+    """Return the inverse kernel matrix times the measurements [n], and leave-one-out errors [n]."""
     inverse = np.linalg.inv(kernel)
     alpha = inverse @ targets
-    volume = float(np.linalg.slogdet(kernel)[1])
-    evidence = -(len(targets) + _PRIOR_OBSERVATIONS) * float(np.log(targets @ alpha + _PRIOR_OBSERVATIONS)) - volume
-    return _Posterior(evidence / 2, alpha, alpha / np.diag(inverse))
+    return alpha, alpha / np.diag(inverse)
+
+
+def _evidence(kernel: Matrix, targets: Matrix) -> float:
+    """Return the log of the probability of the measurements, up to a constant."""
+    factor = np.linalg.cholesky(kernel)
+    whitened = np.linalg.solve(factor, targets)
+    fit = (len(targets) + _PRIOR_OBSERVATIONS) * np.log(whitened @ whitened + _PRIOR_OBSERVATIONS)
+    return float(-fit / 2 - np.log(np.diag(factor)).sum())

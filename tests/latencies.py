@@ -12,7 +12,7 @@ from archir.costs.latencies.workloads import space_workloads
 from archir.ir.graph import Graph
 from archir.spaces.space import Space
 
-QUICK = Effort(visits=3, warm_ns=0, sample_ns=1e3)
+QUICK = Effort(visits=3, max_visits=3, warm_ns=0, sample_ns=1e3)
 
 
 class FakeBench:

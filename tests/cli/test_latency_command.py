@@ -36,6 +36,7 @@ def test_documented_latency_figures_match_the_code() -> None:
     assert f"use {len(space_workloads(space.graph))} different operations" in text
     assert f"until a sample lasts {effort.sample_ns / 1e6} ms." in text
     assert f"in {effort.visits} visits, in which" in text
+    assert f"up to {effort.max_visits} visits until half of them are known to {100 * effort.precision:.0f} %" in text
     assert f"by itself for {effort.warm_ns / 1e6:.0f} ms before it is timed for {effort.warm_ns / 1e6:.0f} ms" in text
     assert effort.max_ns == 1e10
     assert "at most ten seconds" in text

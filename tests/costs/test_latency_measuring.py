@@ -38,8 +38,9 @@ def timer(durations: Iterable[float]) -> tuple[TimedRun, list[int]]:
 
 
 def measured(timed: TimedRun, **effort: Any) -> Timing:
-    """Measure one function."""
-    *_, found = measure_in_visits([timed], Effort(**effort))
+    """Measure one function in exactly so many visits."""
+    visits = effort.pop("visits", Effort.visits)
+    *_, found = measure_in_visits([timed], Effort(visits=visits, max_visits=visits, **effort))
     assert found is not None
     return found
 
@@ -69,7 +70,7 @@ def test_spread_comes_from_quartiles_and_the_slowest_tenth_does_not_count() -> N
 
 def test_most_means_are_within_two_standard_errors_of_the_truth() -> None:
     rng = random.Random(0)
-    effort = Effort(visits=20, sample_ns=1, warm_ns=1000)
+    effort = Effort(max_visits=30, sample_ns=1, warm_ns=1000)
 
     def drifting() -> TimedRun:
         """Return a run whose speed differs from one visit to the next."""
@@ -82,6 +83,21 @@ def test_most_means_are_within_two_standard_errors_of_the_truth() -> None:
     assert 160 <= inside < 200, f"{inside} of 200"
 
 
+def test_rounds_end_once_half_of_the_functions_are_precise() -> None:
+    rng = random.Random(0)
+
+    def thing(noise: float) -> TimedRun:
+        return lambda calls: calls * rng.uniform(1 - noise, 1 + noise)
+
+    def visits(*noises: float) -> int:
+        effort = Effort(visits=10, max_visits=100, precision=0.01, sample_ns=1, warm_ns=0)
+        return [*measure_in_visits([*map(thing, noises)], effort)].count(None) // len(noises)
+
+    assert visits(0.01, 0.01, 0.5) == 10
+    assert 10 < visits(0.1, 0.1, 0.5) < 100
+    assert visits(0.01, 0.5, 0.5) == 100
+
+
 def test_networks_are_measured_by_themselves_and_warm_in_many_visits() -> None:
     order: list[str] = []
 
@@ -92,7 +108,7 @@ def test_networks_are_measured_by_themselves_and_warm_in_many_visits() -> None:
 
         return timed
 
-    effort = Effort(visits=10, sample_ns=1, warm_ns=35)
+    effort = Effort(visits=10, max_visits=10, sample_ns=1, warm_ns=35)
     *visits, a, b = measure_in_visits([thing("a", 10.0), thing("b", 20.0)], effort)
     assert (visits, a, b) == ([None] * 20, Timing(10.0, 0.0, 40), Timing(20.0, 0.0, 20))
     first, runs = 2, {"a": 8, "b": 4}
@@ -117,7 +133,7 @@ def test_slow_periods_of_the_machine_affect_all_functions_alike(every: int) -> N
         return timed
 
     costs = [1000.0 * 1.05**i for i in range(10)]
-    effort = Effort(visits=1000, sample_ns=1, warm_ns=0)
+    effort = Effort(visits=1000, max_visits=1000, sample_ns=1, warm_ns=0)
     found = [timing.mean for timing in measure_in_visits([*map(thing, costs)], effort) if timing is not None]
     assert found == sorted(found)
     ratios = [mean / cost for mean, cost in zip(found, costs, strict=True)]
@@ -214,7 +230,7 @@ def test_operations_of_a_group_share_the_slow_periods_of_the_machine() -> None:
 
     space = archir.loads(SMALL["depth"])
     table = new_table("cpu", FakeBench(), QUICK)
-    effort = Effort(visits=500, warm_ns=0, sample_ns=1)
+    effort = Effort(visits=500, max_visits=500, warm_ns=0, sample_ns=1)
     fill_table(table, space_workloads(space.graph), SlowBench(), save=lambda _: None, effort=effort)
     means = [entry.mean for entry in table.entries.values()]
     assert max(means) < 1.3 * min(means), means
@@ -230,7 +246,7 @@ def test_progress_counts_the_visits_of_operations_and_their_results() -> None:
 
     space = archir.loads(SMALL["values"])
     filled(FakeBench(), space, progress=watch)
-    steps = (QUICK.visits + 1) * len(space_workloads(space.graph))
+    steps = (QUICK.max_visits + 1) * len(space_workloads(space.graph))
     assert seen == [(steps, steps, "measuring")]
 
 

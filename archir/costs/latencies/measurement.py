@@ -24,7 +24,7 @@ ProgressWrapper = Callable[[Iterable[Any], int, str], Iterable[Any]]
 It is called with the items, their number and a label, and yields the items.
 """
 
-OPERATION_EFFORT = Effort(visits=10, warm_ns=2e6)
+OPERATION_EFFORT = Effort(visits=10, max_visits=10, warm_ns=2e6)
 """How long to measure each operation of a table."""
 MAX_OPERATIONS = 256
 """Maximum number of operations that are measured in turns; if the process is killed, their measurements are lost."""
@@ -316,7 +316,7 @@ def measure_networks(
         for group in _groups(graphs, bench.batch)
         for timing in measure_in_visits([bench.timed(graph) for graph in group], effort)
     )
-    measured = progress(visits, (effort.visits + 1) * len(graphs), "measuring")
+    measured = progress(visits, (effort.max_visits + 1) * len(graphs), "measuring")
     return [timing for timing in measured if timing is not None]
 
 
@@ -332,7 +332,8 @@ def _groups(graphs: Sequence[Graph], batch: int) -> Iterator[list[Graph]]:
             group, size = [], 0
         group.append(graph)
         size += needed
-    yield group
+    if group:
+        yield group
 
 
 def fit_line(x: Any, y: Any) -> tuple[float, float] | None:

@@ -22,7 +22,11 @@ class Effort:
     """How long to measure."""
 
     visits: int = 30
-    """Number of visits over which the samples of a function are spread."""
+    """Minimum number of visits over which the samples of a function are spread."""
+    max_visits: int = 100
+    """Maximum number of visits."""
+    precision: float = 0.01
+    """Relative standard error to which half of the functions must be known to end before `max_visits`."""
     warm_ns: float = 5e6
     """Nanoseconds that a function runs for in a visit, first without being timed and then again for samples."""
     sample_ns: float = 2e5
@@ -89,10 +93,14 @@ class _Sampler:
         samples = np.sort(np.concatenate(self._visits))
         low, high = (float(x) for x in np.percentile(samples, [25, 75]))
         mean = float(samples[: ceil(COUNTED * len(samples))].mean())
-        # samples of one visit resemble each other, so that only visits are independent
+        return Timing(mean, high - low, len(samples), mean * self.relative_error)
+
+    @property
+    def relative_error(self) -> float:
+        """Relative standard error of the mean. Samples of one visit resemble each other, so only visits count as
+        independent."""
         means = np.array([np.mean(visit) for visit in self._visits])
-        error = float(means.std(ddof=1) / len(means) ** 0.5 / means.mean()) if len(means) > 1 and means.any() else 0.0
-        return Timing(mean, high - low, len(samples), mean * error)
+        return float(means.std(ddof=1) / len(means) ** 0.5 / means.mean()) if len(means) > 1 and means.any() else 0.0
 
 
 def measure_in_visits(timers: Sequence[TimedRun], effort: Effort = DEFAULT_EFFORT) -> Iterator[Timing | None]:
@@ -100,12 +108,15 @@ def measure_in_visits(timers: Sequence[TimedRun], effort: Effort = DEFAULT_EFFOR
 
     In a visit, one function runs on its own, first without being timed, so that caches hold its data as in a process
     that runs nothing else. Each function is visited once in a round, and each round has a random order, so that a
-    period in which something else slows the machine down affects all functions alike; a function whose time (`max_ns`)
-    is spent is left out. Yields None after each visit, and then the timings of the functions in their order.
+    period in which something else slows the machine down affects all functions alike. For the same reason, the number
+    of rounds depends on the errors of all functions; only a function whose time (`max_ns`) is spent is left out. Yields
+    None after each visit, and then the timings of the functions in their order.
     """
     samplers = [_Sampler(timed, effort) for timed in timers]
     rng = np.random.default_rng(0)
-    for _ in range(effort.visits):
+    for visit in range(effort.max_visits):
+        if visit >= effort.visits and np.median([sampler.relative_error for sampler in samplers]) <= effort.precision:
+            break
         for position in rng.permutation(len(samplers)).tolist():
             samplers[position].visit()
             yield None

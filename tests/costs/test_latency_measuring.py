@@ -83,6 +83,27 @@ def test_most_means_are_within_two_standard_errors_of_the_truth() -> None:
     assert 160 <= inside < 200, f"{inside} of 200"
 
 
+def test_slow_periods_that_all_functions_share_are_no_error() -> None:
+    rng = random.Random(0)
+    runs = 0
+
+    def thing() -> TimedRun:
+        def timed(calls: int) -> float:
+            nonlocal runs
+            runs += 1
+            return calls * (1.5 if runs // 300 % 2 else 1) * rng.uniform(0.95, 1.05)
+
+        return timed
+
+    effort = Effort(max_visits=100, precision=0, sample_ns=1, warm_ns=0)
+    timings = [timing for timing in measure_in_visits([thing() for _ in range(10)], effort) if timing]
+    means = [timing.mean for timing in timings]
+    assert all(timing.error < 0.01 * timing.mean for timing in timings)
+    assert max(means) < 1.04 * min(means)
+    alone = measured(thing(), visits=1000, sample_ns=1, warm_ns=0)
+    assert alone.error > 0.005 * alone.mean
+
+
 def test_rounds_end_once_half_of_the_functions_are_precise() -> None:
     rng = random.Random(0)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
+from numpy.typing import NDArray
 
 TimedRun = Callable[[int], float]
 """Function that executes something n times in a row and returns the elapsed nanoseconds."""
@@ -41,7 +42,7 @@ DEFAULT_EFFORT = Effort()
 @dataclass(frozen=True)
 class Timing:
     """Nanoseconds of one execution: mean of the fastest COUNTED of all samples, interquartile range of all (`spread`),
-    their number, and the standard error of the mean."""
+    their number, and the standard error of the mean in comparison with the functions that were measured in turns."""
 
     mean: float
     spread: float
@@ -88,19 +89,38 @@ class _Sampler:
         """True if there is no time left."""
         return self._spent >= self._effort.max_ns and sum(map(len, self._visits)) >= _MIN_SAMPLES
 
-    def timing(self) -> Timing:
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """Mean of the samples of each visit."""
+        return np.array([np.mean(visit) for visit in self._visits])
+
+    def timing(self, relative_error: float) -> Timing:
         """Return the statistics of the samples."""
         samples = np.sort(np.concatenate(self._visits))
         low, high = (float(x) for x in np.percentile(samples, [25, 75]))
         mean = float(samples[: ceil(COUNTED * len(samples))].mean())
-        return Timing(mean, high - low, len(samples), mean * self.relative_error)
+        return Timing(mean, high - low, len(samples), mean * relative_error)
 
-    @property
-    def relative_error(self) -> float:
-        """Relative standard error of the mean. Samples of one visit resemble each other, so only visits count as
-        independent."""
-        means = np.array([np.mean(visit) for visit in self._visits])
-        return float(means.std(ddof=1) / len(means) ** 0.5 / means.mean()) if len(means) > 1 and means.any() else 0.0
+
+def _relative_errors(samplers: Sequence[_Sampler]) -> NDArray[np.float64]:
+    """Return the standard error of each function's mean, relative to it.
+
+    The samples of a visit resemble each other, so each visit counts once. Of its deviations, those that the other
+    functions of the round share are no error, because functions are only compared with each other; unless the others
+    deviate more than the function itself.
+    """
+    deviations = np.zeros((len(samplers), max(len(sampler.means) for sampler in samplers)))
+    visited = np.zeros_like(deviations)
+    for row, sampler in enumerate(samplers):
+        means = sampler.means
+        deviations[row, : len(means)] = means / (means.mean() or 1.0) - 1
+        visited[row, : len(means)] = 1
+    others = np.maximum(visited.sum(0) - 1, 1)
+    own = visited * (deviations - (deviations.sum(0) - deviations) / others)
+    visits = visited.sum(1)
+    squares = np.minimum((deviations**2).sum(1), (own**2).sum(1))
+    errors: NDArray[np.float64] = np.sqrt(squares / np.maximum(visits - 1, 1) / visits)
+    return errors
 
 
 def measure_in_visits(timers: Sequence[TimedRun], effort: Effort = DEFAULT_EFFORT) -> Iterator[Timing | None]:
@@ -115,10 +135,10 @@ def measure_in_visits(timers: Sequence[TimedRun], effort: Effort = DEFAULT_EFFOR
     samplers = [_Sampler(timed, effort) for timed in timers]
     rng = np.random.default_rng(0)
     for visit in range(effort.max_visits):
-        if visit >= effort.visits and np.median([sampler.relative_error for sampler in samplers]) <= effort.precision:
+        if visit >= effort.visits and np.median(_relative_errors(samplers)) <= effort.precision:
             break
         for position in rng.permutation(len(samplers)).tolist():
             samplers[position].visit()
             yield None
-    for sampler in samplers:
-        yield sampler.timing()
+    for sampler, error in zip(samplers, _relative_errors(samplers).tolist(), strict=True):
+        yield sampler.timing(error)

@@ -55,7 +55,9 @@ class _Sampler:
 
     def __init__(self, timed: TimedRun, effort: Effort) -> None:
         self._timed, self._effort = timed, effort
-        self._visits: list[list[float]] = []
+        self._samples: list[float] = []
+        self.means: list[float] = []
+        """Mean of the samples of each visit."""
         self._calls, self._spent = 0, 0.0
 
     def visit(self) -> None:
@@ -71,13 +73,12 @@ class _Sampler:
         warmed = 0.0
         while warmed < self._effort.warm_ns and self._spent < self._effort.max_ns:
             warmed += self._run(self._calls)
-        samples: list[float] = []
-        self._visits.append(samples)
-        sampled = 0.0
-        while not samples or (sampled < self._effort.warm_ns and not self._is_spent):
+        first, sampled = len(self._samples), 0.0
+        while len(self._samples) == first or (sampled < self._effort.warm_ns and not self._is_spent):
             took = self._run(self._calls)
-            samples.append(took / self._calls)
+            self._samples.append(took / self._calls)
             sampled += took
+        self.means.append(float(np.mean(self._samples[first:])))
 
     def _run(self, calls: int) -> float:
         took = self._timed(calls)
@@ -87,16 +88,11 @@ class _Sampler:
     @property
     def _is_spent(self) -> bool:
         """True if there is no time left."""
-        return self._spent >= self._effort.max_ns and sum(map(len, self._visits)) >= _MIN_SAMPLES
-
-    @property
-    def means(self) -> NDArray[np.float64]:
-        """Mean of the samples of each visit."""
-        return np.array([np.mean(visit) for visit in self._visits])
+        return self._spent >= self._effort.max_ns and len(self._samples) >= _MIN_SAMPLES
 
     def timing(self, relative_error: float) -> Timing:
         """Return the statistics of the samples."""
-        samples = np.sort(np.concatenate(self._visits))
+        samples = np.sort(self._samples)
         low, high = (float(x) for x in np.percentile(samples, [25, 75]))
         mean = float(samples[: ceil(COUNTED * len(samples))].mean())
         return Timing(mean, high - low, len(samples), mean * relative_error)
@@ -112,7 +108,7 @@ def _relative_errors(samplers: Sequence[_Sampler]) -> NDArray[np.float64]:
     deviations = np.zeros((len(samplers), max(len(sampler.means) for sampler in samplers)))
     visited = np.zeros_like(deviations)
     for row, sampler in enumerate(samplers):
-        means = sampler.means
+        means = np.array(sampler.means)
         deviations[row, : len(means)] = means / (means.mean() or 1.0) - 1
         visited[row, : len(means)] = 1
     others = np.maximum(visited.sum(0) - 1, 1)
